@@ -1,0 +1,60 @@
+"""Artifacts: big immutable byte strings, named by the hash of their manifest, moved in chunks of 1 MiB."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from hashlib import sha256
+
+from p2pd.core.encoding import encode
+from p2pd.core.ids import ID_BYTES, ArtifactId, digest
+
+CHUNK_BYTES = 2**20
+MAX_ARTIFACT_BYTES = 2**40
+
+
+class ArtifactKind(IntEnum):
+    HEAD = 1
+    """All parameters and buffers of a model, canonical safetensors."""
+    UPDATE = 2
+    """A trainer's candidate, encoded by the revision's codec."""
+    OUTER = 3
+    """State of the outer optimizer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    kind: ArtifactKind
+    schema: bytes
+    """Hash of the model schema (names, types, shapes), 32 bytes."""
+    size_bytes: int
+    chunks: tuple[bytes, ...]
+    """SHA-256 of each chunk of CHUNK_BYTES; the last one may be shorter."""
+
+    def __post_init__(self) -> None:
+        if len(self.schema) != ID_BYTES or any(len(chunk) != ID_BYTES for chunk in self.chunks):
+            raise ValueError("hashes in a manifest are 32 bytes")
+        if not 0 <= self.size_bytes <= MAX_ARTIFACT_BYTES:
+            raise ValueError(f"artifact of {self.size_bytes} bytes")
+        if len(self.chunks) != chunk_count(self.size_bytes):
+            raise ValueError(f"{len(self.chunks)} chunks do not hold {self.size_bytes} bytes")
+
+    @property
+    def id(self) -> ArtifactId:
+        return ArtifactId(digest("artifact", encode(self)))
+
+    def chunk_bytes(self, index: int) -> int:
+        """Size of one chunk."""
+        return min(CHUNK_BYTES, self.size_bytes - index * CHUNK_BYTES)
+
+
+def chunk_count(size_bytes: int) -> int:
+    return -(-size_bytes // CHUNK_BYTES)
+
+
+def manifest_of(kind: ArtifactKind, schema: bytes, data: bytes | memoryview) -> Manifest:
+    """The manifest of an artifact that is small enough to be held in memory."""
+    view = memoryview(data)
+    chunks = tuple(
+        sha256(view[start : start + CHUNK_BYTES]).digest()
+        for start in range(0, len(view), CHUNK_BYTES)
+    )
+    return Manifest(kind, schema, len(view), chunks)

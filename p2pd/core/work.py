@@ -1,0 +1,218 @@
+"""What the daemon asks of its two subprocesses, and what they answer. Tensors pass by artifact id, never by value.
+
+Units: samples, inner steps, seconds; losses and metrics in millionths, so that no float is ever compared across machines.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+
+from p2pd.core.encoding import encode
+from p2pd.core.ids import ArtifactId, UpdateId, digest
+
+MILLION = 1_000_000
+FULL = 1024
+"""A factor of one: r, k and clip factors are integers from 0 to FULL."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    name: str
+    """Canonical: `module.` and `_orig_mod.` stripped, tied weights once."""
+    dtype: str
+    """As in safetensors: F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL."""
+    shape: tuple[int, ...]
+    buffer: bool
+    """Not trained: merged by mean as an absolute value, never touched by the outer optimizer."""
+
+
+@dataclass(frozen=True)
+class Schema:
+    tensors: tuple[TensorSpec, ...]
+    """Sorted by name."""
+
+    def __post_init__(self) -> None:
+        names = [tensor.name for tensor in self.tensors]
+        if names != sorted(set(names)):
+            raise ValueError("tensor names must be sorted and unique")
+
+    @cached_property
+    def id(self) -> bytes:
+        return digest("schema", encode(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the revision has come: the same on every node, so that schedulers agree."""
+
+    heads: int
+    """Promoted heads so far."""
+    steps: int
+    """Nominal inner steps: per promoted head, the median over its accepted updates."""
+    samples: int
+    """Samples in accepted updates."""
+    epoch: int
+    cursor: int
+    """Microshards of this epoch's permutation that were dealt at least once."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadInfo:
+    """What the workload turned out to be, once built."""
+
+    schema: Schema
+    train_samples: int
+    metric: str
+    higher_is_better: bool
+    source: bytes
+    """SHA-256 of the workload's source; a node whose digest differs from the revision's refuses."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainJob:
+    height: int
+    base: ArtifactId
+    shards: tuple[int, ...]
+    """Microshards of the lease: number n holds samples n*size up to (n+1)*size."""
+    shard_samples: int
+    progress: Progress
+    seed: int
+    """Shuffling and dropout within the lease; 64 bits, from the plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainResult:
+    artifact: ArtifactId
+    size_bytes: int
+    samples: int
+    steps: int
+    loss: int
+    """Mean training loss, millionths; shown, never trusted."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluateJob:
+    head: ArtifactId
+    private_seed: int
+    """Draws this validator's own samples from the validation set; never sent to anyone."""
+    private_samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    head: ArtifactId
+    finite: bool
+    metric: int
+    """The user's metric on the whole validation set, millionths."""
+    loss: int
+    """Mean loss on the whole validation set, millionths."""
+    samples: int
+    private: tuple[int, ...]
+    """Loss of each private sample, millionths: the same seed gives the same samples in the same order."""
+
+
+class Verdict(IntEnum):
+    """What was found of one update. All but ACCEPTED and DISPUTED are objective rejections."""
+
+    ACCEPTED = 0
+    DISPUTED = 1
+    """Validators disagree: weight 0 this window, standing untouched."""
+    LEASE = 2
+    """Not on the roster, or more samples than the lease holds."""
+    BASE = 3
+    """Started from another head."""
+    SIZE = 4
+    LAYOUT = 5
+    """Not byte-canonical safetensors."""
+    SCHEMA = 6
+    NONFINITE = 7
+    NORM = 8
+    """Beyond any norm that clipping is meant for."""
+
+
+@dataclass(frozen=True, slots=True)
+class InspectJob:
+    artifact: ArtifactId
+    base: ArtifactId
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    artifact: ArtifactId
+    verdict: Verdict
+    detail: str
+    """What exactly and where, for people; empty when accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRule:
+    name: str
+    """mean | norm_clipped_mean | trimmed_mean."""
+    clip: int
+    """norm_clipped_mean: updates longer than this many millionths of the cohort's median norm are scaled down to it."""
+    trim: int
+    """trimmed_mean: share cut off at each end, millionths, below 500_000."""
+
+    def __post_init__(self) -> None:
+        if self.name not in ("mean", "norm_clipped_mean", "trimmed_mean"):
+            raise ValueError(
+                f"merge rule {self.name!r} is none of mean, norm_clipped_mean, trimmed_mean"
+            )
+        if self.clip <= 0:
+            raise ValueError("clip must be positive")
+        if not 0 <= self.trim < MILLION // 2:
+            raise ValueError("trim must be at least 0 and below 500000 millionths")
+
+
+@dataclass(frozen=True, slots=True)
+class OuterRule:
+    name: str
+    """mean: the merged values are the head. Others bring state of their own."""
+    lr: int
+    """Millionths."""
+    momentum: int
+    """Millionths."""
+
+    def __post_init__(self) -> None:
+        if (self.name, self.lr, self.momentum) != ("mean", MILLION, 0):
+            raise ValueError("outer optimizer must be mean with lr 1000000 and momentum 0")
+
+
+@dataclass(frozen=True, slots=True)
+class MergeInput:
+    update: UpdateId
+    """Fixes the order of the fold."""
+    artifact: ArtifactId
+    weight: int
+    """samples x r x k; positive."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeJob:
+    base: ArtifactId
+    outer: ArtifactId | None
+    schema: Schema
+    inputs: tuple[MergeInput, ...]
+    """Ascending by update id, at least one."""
+    exponents: tuple[int, ...] | None
+    """Certified power-of-two scale of each tensor's features, in schema order; None before the first promoted head."""
+    rule: MergeRule
+    optimizer: OuterRule
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """All of it is equal bit for bit on every machine."""
+
+    head: ArtifactId
+    outer: ArtifactId | None
+    rule: str
+    """The rule that was used: mean where the cohort was too small for the wanted one."""
+    clips: tuple[int, ...]
+    """Per input, 0 to FULL; FULL when not clipped."""
+    norms: tuple[int, ...]
+    """Per input, the integer square root of its exact squared norm, in units of 2**min(exponents used)."""
+    exponents: tuple[int, ...]
+    """For the next merge, from this cohort."""
