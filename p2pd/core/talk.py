@@ -1,0 +1,108 @@
+"""What linked nodes say to each other besides signed objects.
+
+A control message or a request is one tag byte and the canonical encoding of the dataclass that goes with the tag.
+None of these is signed: the link is authenticated, and all that is believed is verified by its content.
+"""
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from p2pd.core.encoding import MAX_BYTES, decode, encode
+from p2pd.core.ids import ArtifactId, DecisionId, ObjectId, RevisionId
+from p2pd.errors import RemoteError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """Control: signed objects, flooded."""
+
+    envelopes: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tip:
+    """Control: the height that this node has adopted; sent on connecting, on adopting, and now and then."""
+
+    revision: RevisionId
+    height: int
+    decision: DecisionId
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Control: the objects of open heights that this node holds; the receiver sends what is missing."""
+
+    revision: RevisionId
+    height: int
+    objects: tuple[ObjectId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GetManifest:
+    """Request: answered with the encoded manifest."""
+
+    artifact: ArtifactId
+
+
+@dataclass(frozen=True, slots=True)
+class GetChunk:
+    """Request: answered with the bytes of one chunk."""
+
+    artifact: ArtifactId
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class GetRecords:
+    """Request: answered with the encoded Records after a height, as many as fit."""
+
+    revision: RevisionId
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    records: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GetPeers:
+    """Request: answered with the encoded Objects whose envelopes are signed peer records."""
+
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class GetRevision:
+    """Request: answered with the encoded signed revision record."""
+
+    revision: RevisionId
+
+
+Talk = Objects | Tip | Inventory | GetManifest | GetChunk | GetRecords | GetPeers | GetRevision
+
+_TAGS: dict[int, type[Talk]] = {
+    1: Objects,
+    2: Tip,
+    3: Inventory,
+    16: GetManifest,
+    17: GetChunk,
+    18: GetRecords,
+    19: GetPeers,
+    20: GetRevision,
+}
+_NUMBERS: dict[type, int] = {kind: tag for tag, kind in _TAGS.items()}
+
+
+def dump_talk(message: Talk) -> bytes:
+    return bytes([_NUMBERS[type(message)]]) + encode(message)
+
+
+def load_talk(data: bytes, *, limit_bytes: int = MAX_BYTES) -> Talk:
+    """Raises RemoteError: unknown tag, or not the dataclass that goes with it."""
+    kind = _TAGS.get(data[0]) if data else None
+    if kind is None:
+        raise RemoteError(f"unknown message tag {data[:1].hex() or 'none'}")
+    return decode(kind, data[1:], limit_bytes=limit_bytes)
