@@ -1,4 +1,4 @@
-"""Artifacts as files: how the subprocesses of this node get at tensors without moving them through messages."""
+"""Artifacts as files: how this node's subprocesses get at tensors without moving them."""
 
 from pathlib import Path
 from typing import Protocol
@@ -21,13 +21,13 @@ class ArtifactFiles(Protocol):
         ...
 
     def temporary(self, suffix: str) -> Path:
-        """A path for a new file in the store's directory; what is left under it after a crash is removed at start."""
+        """A fresh path in the store's directory. What a crash leaves there is removed at start."""
         ...
 
     async def adopt(self, path: Path, manifest: Manifest) -> ArtifactId:
-        """Moves a finished file into the store. The caller vouches for the content: it comes from our own subprocess.
+        """Moves a finished file into the store. Trusts its content: our own subprocess wrote it.
 
         Raises:
-            StoreError: the file has another size, or quota or disk reserve would be exceeded; the file stays.
+            StoreError: another size, or quota or disk reserve would be exceeded; the file stays.
         """
         ...

@@ -1,0 +1,70 @@
+"""Files that survive a crash: written aside, synced, then renamed. Blocking: call from a thread.
+
+Source: rename(2) replaces atomically; fsync(2) of the directory makes the new name durable.
+"""
+
+import errno
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from p2pd.errors import StoreError
+
+TEMPORARY = "tmp-"
+"""Prefix of files that are not finished. Their owner removes leftovers at start."""
+
+ADVICE = {
+    errno.ENOSPC: "the disk is full: free some space",
+    errno.EDQUOT: "the disk quota is used up: free some space",
+    errno.EROFS: "the file system is read-only: choose another directory, or remount it",
+    errno.EACCES: "permission denied: check owner and mode of the file and its directory",
+    errno.EPERM: "operation not permitted: check owner and mode of the file and its directory",
+    errno.ENOTDIR: "a part of the path is a file, not a directory",
+    errno.EISDIR: "it is a directory, not a file",
+    errno.EEXIST: "there is a file of that name already",
+    errno.EIO: "input/output error: the disk is failing",
+    errno.EMFILE: "too many open files: raise the limit (ulimit -n)",
+}
+
+
+@contextmanager
+def storing(path: Path) -> Iterator[None]:
+    """Turns what the operating system says about path into a StoreError."""
+    try:
+        yield
+    except OSError as error:
+        why = ADVICE.get(error.errno or 0, error.strerror or str(error))
+        raise StoreError(f"{path}: {why}") from error
+
+
+def sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_aside(directory: Path, data: bytes) -> Path:
+    """A new synced file of mode 0600 in directory, under a temporary name."""
+    descriptor, name = tempfile.mkstemp(prefix=TEMPORARY, dir=directory)
+    path = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
+    return path
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Replaces path: after a crash it holds either its old content or data, whole."""
+    with storing(path):
+        aside = write_aside(path.parent, data)
+        aside.replace(path)
+        sync_directory(path.parent)
