@@ -1,0 +1,89 @@
+"""A base and the updates that started from it, read chunk by chunk: memory is O(chunk x cohort)."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from p2pd.core.ids import ArtifactId, short
+from p2pd.core.work import MergeJob, Schema
+from p2pd.errors import LocalError, RemoteError
+from p2pd.tensors.codecs import Codec
+from p2pd.tensors.files import TensorFile
+from p2pd.tensors.formats import FORMATS, Values
+from p2pd.tensors.layout import element_count
+
+CHUNK_ELEMENTS = 2**15
+"""Of one tensor at a time; 256 kB in float64, so that a few updates' chunks stay in the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cohort:
+    schema: Schema
+    base: TensorFile
+    updates: tuple[TensorFile, ...]
+    """Ascending by update id."""
+    artifacts: tuple[ArtifactId, ...]
+    codec: Codec
+    chunk_elements: int
+
+    @property
+    def trained(self) -> tuple[int, ...]:
+        """Numbers of the tensors that training moves: floating, no buffers; they have features."""
+        return tuple(
+            index
+            for index, tensor in enumerate(self.schema.tensors)
+            if FORMATS[tensor.dtype].floating and not tensor.buffer
+        )
+
+    def spans(self, index: int) -> Iterator[slice]:
+        """The chunks of one tensor, in order."""
+        count = element_count(self.schema.tensors[index])
+        for start in range(0, count, self.chunk_elements):
+            yield slice(start, min(start + self.chunk_elements, count))
+
+    def base_values(self, index: int, span: slice) -> Values:
+        return self.base.values(index, span)
+
+    def values(self, number: int, index: int, span: slice) -> Values:
+        """Decoded values of one update.
+
+        Raises:
+            RemoteError: values that are not finite.
+        """
+        try:
+            return self.codec.values(self.updates[number], self.base, index, span)
+        except RemoteError as error:
+            raise RemoteError(f"artifact {short(self.artifacts[number])}: {error}") from error
+
+
+def open_cohort(
+    paths: Mapping[ArtifactId, Path], job: MergeJob, codec: Codec, chunk_elements: int
+) -> Cohort:
+    """Opens the files of a merge and checks that all of them are as the schema says.
+
+    Raises:
+        RemoteError: a file is not canonical, or not of that schema.
+        StoreError: a file cannot be read.
+    """
+    artifacts = tuple(entry.artifact for entry in job.inputs)
+    model = codec.file_schema(job.schema)
+    opened = {artifact: _open(paths, artifact, model) for artifact in sorted(set(artifacts))}
+    return Cohort(
+        job.schema,
+        _open(paths, job.base, job.schema),
+        tuple(opened[artifact] for artifact in artifacts),
+        artifacts,
+        codec,
+        chunk_elements,
+    )
+
+
+def _open(paths: Mapping[ArtifactId, Path], artifact: ArtifactId, schema: Schema) -> TensorFile:
+    if artifact not in paths:
+        raise LocalError(f"no file was named for artifact {short(artifact)}")
+    try:
+        file = TensorFile(paths[artifact])
+        file.require(schema)
+    except RemoteError as error:
+        raise RemoteError(f"artifact {short(artifact)}: {error}") from error
+    return file
