@@ -1,0 +1,72 @@
+"""Runs async code in virtual time, the same way every time for the same seed.
+
+Threads, files and subprocesses have no place in here: the clock jumps as soon as all tasks wait, as
+they do while something happens outside. No other module touches trio's private scheduler.
+"""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+import trio
+import trio._core._run as trio_scheduler
+from trio.testing import MockClock
+
+from p2pd.errors import LocalError
+
+STEPS_PER_INSTANT = 100_000
+"""More steps than this while time stands still is a spin: busy fleets take a few thousand."""
+
+
+class NoProgress(trio.abc.Instrument):
+    """Cancels the run when tasks keep running but time stands still."""
+
+    def __init__(self, scope: trio.CancelScope, steps_max: int) -> None:
+        self.culprit: str | None = None
+        self._scope = scope
+        self._steps_max = steps_max
+        self._now_s = -1.0
+        self._steps = 0
+        self._suspects: Counter[str] = Counter()
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        now_s = trio.current_time()
+        if now_s != self._now_s:
+            self._now_s, self._steps = now_s, 0
+            self._suspects.clear()
+        self._steps += 1
+        if (
+            self._steps * 2 > self._steps_max
+        ):  # the first half is innocent, and need not be counted by name
+            self._suspects[task.name] += 1
+        if self._steps == self._steps_max:
+            name, _ = self._suspects.most_common(1)[0]
+            self.culprit = f"{name} spins at t={now_s:g} s"
+            self._scope.cancel()
+
+
+def run_seeded(
+    seed: int,
+    main: Callable[[], Awaitable[None]],
+    until_s: float,
+    *,
+    steps_max: int = STEPS_PER_INSTANT,
+) -> bool:
+    """Runs main for at most until_s virtual seconds. True if main ended, False if time cut it off.
+
+    Raises:
+        LocalError: a task spins, so that virtual time stands still; seed and task are named.
+    """
+
+    async def bounded() -> tuple[bool, str | None]:
+        with trio.CancelScope(deadline=trio.current_time() + until_s) as scope:
+            guard = NoProgress(scope, steps_max)
+            trio.lowlevel.add_instrument(guard)
+            await main()
+        return not scope.cancelled_caught, guard.culprit
+
+    trio_scheduler._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]
+    trio_scheduler._r.seed(seed)
+    finished, culprit = trio.run(bounded, clock=MockClock(autojump_threshold=0))
+    if culprit is not None:
+        raise LocalError(f"seed {seed}: {culprit}")
+    return finished

@@ -1,0 +1,199 @@
+"""What a simulated node keeps: ledger and artifacts in memory. Seconds are virtual.
+
+A crash of the node is the cancellation of its tasks. The objects here outlive it and are handed to
+the restarted node: what was committed stays, artifacts that were complete stay, half-fetched ones
+may lose chunks.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from hashlib import sha256
+from random import Random
+
+import trio
+
+from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest, manifest_of
+from p2pd.core.ids import ArtifactId, short
+from p2pd.errors import LocalError, RemoteError, StoreError
+from p2pd.ports import Table, Write
+
+
+class Moment(Enum):
+    """Where in a commit a fault may strike."""
+
+    BEFORE = "before"
+    """Nothing is durable yet."""
+    AFTER = "after"
+    """All of it is durable, and nobody knows."""
+
+
+CommitHook = Callable[[Moment, Sequence[Write]], None]
+"""May cancel the node's tasks (a crash), or at BEFORE raise StoreError (a full disk)."""
+
+
+class MemoryLedger:
+    """Port Ledger. One commit at a time, first come first served, as in a database."""
+
+    def __init__(self, *, commit_s: float = 0.002) -> None:
+        self.hook: CommitHook | None = None
+        self._commit_s = commit_s
+        self._values: dict[Table, dict[bytes, bytes]] = {table: {} for table in Table}
+        self._keys: dict[Table, list[bytes]] = {table: [] for table in Table}
+        self._writer = trio.Lock()
+
+    async def commit(self, writes: Sequence[Write]) -> None:
+        async with self._writer:
+            self._strike(Moment.BEFORE, writes)
+            await trio.sleep(self._commit_s)
+            for write in writes:
+                self._apply(write)
+            self._strike(Moment.AFTER, writes)
+            await trio.lowlevel.checkpoint()  # where a crash that struck just now takes effect
+
+    def get(self, table: Table, key: bytes) -> bytes | None:
+        return self._values[table].get(key)
+
+    def scan(
+        self, table: Table, prefix: bytes, *, after: bytes = b"", limit: int = 1000
+    ) -> list[tuple[bytes, bytes]]:
+        keys, values = self._keys[table], self._values[table]
+        start = max(bisect_left(keys, prefix), bisect_right(keys, after) if after else 0)
+        chosen = keys[start : min(start + limit, self._end(table, prefix))]
+        return [(key, values[key]) for key in chosen]
+
+    def last(self, table: Table, prefix: bytes) -> tuple[bytes, bytes] | None:
+        end = self._end(table, prefix)
+        if end == 0 or not self._keys[table][end - 1].startswith(prefix):
+            return None
+        key = self._keys[table][end - 1]
+        return key, self._values[table][key]
+
+    def _strike(self, moment: Moment, writes: Sequence[Write]) -> None:
+        if self.hook is not None:
+            self.hook(moment, writes)
+
+    def _apply(self, write: Write) -> None:
+        keys, values = self._keys[write.table], self._values[write.table]
+        if write.value is None:
+            if values.pop(write.key, None) is not None:
+                del keys[bisect_left(keys, write.key)]
+            return
+        if write.key not in values:
+            insort(keys, write.key)
+        values[write.key] = write.value
+
+    def _end(self, table: Table, prefix: bytes) -> int:
+        """Index of the first key behind all that start with prefix."""
+        head = prefix.rstrip(b"\xff")
+        if not head:
+            return len(self._keys[table])
+        return bisect_left(self._keys[table], head[:-1] + bytes([head[-1] + 1]))
+
+
+@dataclass(slots=True)
+class _Blob:
+    manifest: Manifest
+    chunks: dict[int, bytes] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        return len(self.chunks) == len(self.manifest.chunks)
+
+
+class MemoryBlobs:
+    """Port BlobStore. What nobody pins makes room, oldest first, once the quota is used up."""
+
+    def __init__(self, *, quota_bytes: int = 2**32) -> None:
+        self._quota_bytes = quota_bytes
+        self._blobs: dict[ArtifactId, _Blob] = {}
+        self._pins: dict[ArtifactId, set[str]] = {}
+
+    def has(self, artifact: ArtifactId) -> bool:
+        blob = self._blobs.get(artifact)
+        return blob is not None and blob.complete
+
+    def manifest(self, artifact: ArtifactId) -> Manifest | None:
+        blob = self._blobs.get(artifact)
+        return None if blob is None else blob.manifest
+
+    async def put(self, kind: ArtifactKind, schema: bytes, data: bytes) -> ArtifactId:
+        artifact = await self.begin(manifest_of(kind, schema, data))
+        for index in self.missing(artifact):
+            start = index * CHUNK_BYTES
+            await self.write(artifact, index, data[start : start + CHUNK_BYTES])
+        return artifact
+
+    async def begin(self, manifest: Manifest) -> ArtifactId:
+        await trio.lowlevel.checkpoint()
+        artifact = manifest.id
+        if artifact not in self._blobs:
+            self._make_room(manifest)
+            self._blobs[artifact] = _Blob(manifest)
+        return artifact
+
+    def missing(self, artifact: ArtifactId) -> tuple[int, ...]:
+        blob = self._begun(artifact)
+        return tuple(n for n in range(len(blob.manifest.chunks)) if n not in blob.chunks)
+
+    async def write(self, artifact: ArtifactId, index: int, data: bytes) -> None:
+        await trio.lowlevel.checkpoint()
+        blob = self._begun(artifact)
+        hashes = blob.manifest.chunks
+        if not 0 <= index < len(hashes) or sha256(data).digest() != hashes[index]:
+            raise RemoteError(f"{len(data)} bytes are not chunk {index} of {short(artifact)}")
+        blob.chunks[index] = bytes(data)
+
+    async def read(self, artifact: ArtifactId, index: int) -> bytes | None:
+        await trio.lowlevel.checkpoint()
+        blob = self._blobs.get(artifact)
+        return None if blob is None else blob.chunks.get(index)
+
+    def pin(self, artifact: ArtifactId, owner: str) -> None:
+        self._pins.setdefault(artifact, set()).add(owner)
+
+    def unpin(self, artifact: ArtifactId, owner: str) -> None:
+        owners = self._pins.get(artifact, set())
+        owners.discard(owner)
+        if not owners:
+            self._pins.pop(artifact, None)
+
+    def payload(self, artifact: ArtifactId) -> bytes:
+        """All bytes of a complete artifact, for scripted work in place of tensors.
+
+        Raises:
+            StoreError: it is not here, or not complete.
+        """
+        if not self.has(artifact):
+            raise StoreError(f"artifact {short(artifact)} is not complete: fetch it first")
+        chunks = self._blobs[artifact].chunks
+        return b"".join(chunks[index] for index in range(len(chunks)))
+
+    def crash(self, dice: Random) -> None:
+        """What a power cut does to incomplete artifacts: the dice keep or lose each chunk."""
+        for blob in self._blobs.values():
+            if not blob.complete:
+                blob.chunks = {n: data for n, data in blob.chunks.items() if dice.random() < 0.5}
+
+    def _begun(self, artifact: ArtifactId) -> _Blob:
+        blob = self._blobs.get(artifact)
+        if blob is None:
+            raise LocalError(f"artifact {short(artifact)} was not begun")
+        return blob
+
+    def _make_room(self, manifest: Manifest) -> None:
+        used_bytes = sum(blob.manifest.size_bytes for blob in self._blobs.values())
+        free = [artifact for artifact in self._blobs if artifact not in self._pins]
+        evicted: list[ArtifactId] = []
+        for artifact in free:
+            if used_bytes + manifest.size_bytes <= self._quota_bytes:
+                break
+            used_bytes -= self._blobs[artifact].manifest.size_bytes
+            evicted.append(artifact)
+        if used_bytes + manifest.size_bytes > self._quota_bytes:
+            raise StoreError(
+                f"{manifest.size_bytes} bytes exceed the quota of {self._quota_bytes}: raise it"
+            )
+        for artifact in evicted:
+            del self._blobs[artifact]

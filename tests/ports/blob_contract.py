@@ -1,0 +1,78 @@
+"""What each implementation of port BlobStore does. Every function takes an empty store."""
+
+import pytest
+
+from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest, manifest_of
+from p2pd.errors import RemoteError
+from p2pd.ports import BlobStore
+
+SCHEMA = bytes(32)
+DATA = bytes(range(256)) * 4096 * 2 + b"the end"
+"""Two whole chunks and a short one, the first two equal."""
+
+
+def manifest_and_chunks(data: bytes = DATA) -> tuple[Manifest, list[bytes]]:
+    chunks = [data[start : start + CHUNK_BYTES] for start in range(0, len(data), CHUNK_BYTES)]
+    return manifest_of(ArtifactKind.UPDATE, SCHEMA, data), chunks
+
+
+async def an_artifact_is_put_and_read_in_chunks(blobs: BlobStore) -> None:
+    manifest, chunks = manifest_and_chunks()
+    assert not blobs.has(manifest.id)
+    assert blobs.manifest(manifest.id) is None
+    assert await blobs.put(ArtifactKind.UPDATE, SCHEMA, DATA) == manifest.id
+    assert blobs.has(manifest.id)
+    assert blobs.manifest(manifest.id) == manifest
+    assert [await blobs.read(manifest.id, n) for n in range(len(chunks))] == chunks
+    assert blobs.missing(manifest.id) == ()
+
+
+async def an_artifact_comes_in_chunks_in_any_order(blobs: BlobStore) -> None:
+    manifest, chunks = manifest_and_chunks()
+    artifact = await blobs.begin(manifest)
+    assert artifact == manifest.id
+    assert blobs.missing(artifact) == (0, 1, 2)
+    await blobs.write(artifact, 2, chunks[2])
+    assert blobs.missing(artifact) == (0, 1)
+    assert await blobs.begin(manifest) == artifact  # keeps what is there
+    assert blobs.missing(artifact) == (0, 1)
+    assert await blobs.read(artifact, 2) == chunks[2]
+    assert await blobs.read(artifact, 0) is None
+    assert not blobs.has(artifact)
+    for index in (1, 0):
+        await blobs.write(artifact, index, chunks[index])
+    assert blobs.has(artifact)
+    assert blobs.missing(artifact) == ()
+    assert await blobs.read(artifact, 0) == chunks[0]
+
+
+async def bytes_that_are_not_the_chunk_are_refused(blobs: BlobStore) -> None:
+    manifest, chunks = manifest_and_chunks()
+    artifact = await blobs.begin(manifest)
+    for index, data in ((0, b"lies"), (0, chunks[2]), (2, chunks[0]), (3, chunks[0]), (0, b"")):
+        with pytest.raises(RemoteError):
+            await blobs.write(artifact, index, data)
+    assert blobs.missing(artifact) == (0, 1, 2)
+
+
+async def an_empty_artifact_is_complete_at_once(blobs: BlobStore) -> None:
+    manifest, _ = manifest_and_chunks(b"")
+    artifact = await blobs.begin(manifest)
+    assert blobs.has(artifact)
+    assert blobs.missing(artifact) == ()
+
+
+async def a_chunk_out_of_range_is_not_here(blobs: BlobStore) -> None:
+    artifact = await blobs.put(ArtifactKind.UPDATE, SCHEMA, b"small")
+    assert await blobs.read(artifact, 0) == b"small"
+    assert await blobs.read(artifact, 1) is None
+    assert await blobs.read(artifact, -1) is None
+
+
+CONTRACT = (
+    an_artifact_is_put_and_read_in_chunks,
+    an_artifact_comes_in_chunks_in_any_order,
+    bytes_that_are_not_the_chunk_are_refused,
+    an_empty_artifact_is_complete_at_once,
+    a_chunk_out_of_range_is_not_here,
+)
