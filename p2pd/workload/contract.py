@@ -1,0 +1,101 @@
+"""What p2pd asks of a workload. from_loaders answers it for an ordinary training set-up.
+
+Units: samples are counted by their place in the training (or validation) set, steps are optimizer
+steps, losses and metrics are plain floats.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from p2pd.core.work import Schema
+
+if TYPE_CHECKING:
+    import torch
+
+Pause = Callable[[], None]
+"""To be called between steps: raises Cancelled if nobody wants the result any more."""
+
+
+class Cancelled(Exception):  # noqa: N818 - not an error
+    """The result is no longer wanted: let it pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """What to train on now, each sample once."""
+
+    samples: Sequence[int]
+    """Places in the training set."""
+    steps: int
+    """Where schedulers stand at the first step: the certified progress of the whole network."""
+    seed: int
+    """For shuffling, dropout and augmentation; 64 bits."""
+    pause: Pause
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    samples: int
+    steps: int
+    loss: float
+    """Mean over the samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    metric: float
+    loss: float
+    """Mean over the samples."""
+    samples: int
+
+
+class Workload(ABC):
+    """A model with all that trains and evaluates it; subclass it where from_loaders does not fit.
+
+    It lives as long as its process, and keeps its optimizer's state over all leases. p2pd calls
+    load before train and before evaluate, and state after train.
+    """
+
+    metric: str
+    """Name of what evaluate measures, for people."""
+    higher_is_better: bool
+
+    @property
+    @abstractmethod
+    def train_samples(self) -> int:
+        """Size of the training set; the same on every node."""
+
+    @property
+    @abstractmethod
+    def validation_samples(self) -> int:
+        """Size of the validation set; the same on every node."""
+
+    @abstractmethod
+    def schema(self) -> Schema:
+        """Of all tensors of a head; p2pd.workload.state.schema_of makes it from a module."""
+
+    @abstractmethod
+    def state(self) -> "Mapping[str, torch.Tensor]":
+        """The tensors that the schema names; may be the live ones, they are only read."""
+
+    @abstractmethod
+    def load(self, state: "Mapping[str, torch.Tensor]") -> None:
+        """Copies a head into the model. The tensors are on the CPU and must not be kept."""
+
+    @abstractmethod
+    def train(self, lease: Lease) -> Trained:
+        """One pass over the samples of the lease, from the state that was loaded.
+
+        Raises:
+            WorkloadError: the training cannot be used, for example because the loss is not finite.
+        """
+
+    @abstractmethod
+    def evaluate(self, pause: Pause) -> Evaluated:
+        """The metric and the mean loss on the whole validation set; the same bits each time."""
+
+    @abstractmethod
+    def sample_losses(self, samples: Sequence[int], pause: Pause) -> list[float]:
+        """The loss of each of these validation samples alone, in their order."""

@@ -1,0 +1,89 @@
+"""What the daemon and its worker process say to each other; tensors pass as files, named by path.
+
+One call at a time. CANCEL names a call by its number, and is answered by that call's own answer.
+Paths are bytes, as the file system has them. Durations are in microseconds, since no float travels.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from p2pd.core.artifact import Manifest
+from p2pd.core.work import EvaluateJob, TrainJob
+
+LIMIT_BYTES = 64 * 2**20
+"""Of a frame: a manifest of a terabyte is half of it."""
+
+
+class Call(IntEnum):
+    BUILD = 1
+    """BuildCall -> WorkloadInfo"""
+    INITIAL = 2
+    """InitialCall -> Manifest"""
+    TRAIN = 3
+    """TrainCall -> Done"""
+    EVALUATE = 4
+    """EvaluateCall -> Evaluation"""
+    CANCEL = 5
+    """Empty; the number is that of the call that is no longer wanted."""
+
+
+class Outcome(IntEnum):
+    DONE = 1
+    CANCELLED = 2
+    FAILED = 3
+    """The body is a Failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    number: int
+    call: Call
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    number: int
+    outcome: Outcome
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BuildCall:
+    module: str
+    config: str
+    """JSON: the revision's workload config."""
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class InitialCall:
+    output: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TrainCall:
+    job: TrainJob
+    base: bytes
+    output: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    manifest: Manifest
+    samples: int
+    steps: int
+    loss: int
+    """Mean, millionths."""
+    duration_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluateCall:
+    job: EvaluateJob
+    head: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    message: str

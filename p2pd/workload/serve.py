@@ -1,0 +1,142 @@
+"""The worker process: `python -m p2pd.workload.serve --requests FD --answers FD --parent PID`.
+
+Reads requests from one inherited pipe and writes answers to another. Standard output and error
+belong to the user's code. Ends when the pipe does, and dies with the daemon.
+"""
+
+import ctypes
+import os
+import resource
+import select
+import signal
+import sys
+import traceback
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from p2pd.core.encoding import decode, encode
+from p2pd.errors import WorkloadError
+from p2pd.tensors.frames import read_frame, write_frame
+from p2pd.workload.contract import Cancelled
+from p2pd.workload.protocol import (
+    LIMIT_BYTES,
+    Answer,
+    BuildCall,
+    Call,
+    EvaluateCall,
+    Failure,
+    InitialCall,
+    Outcome,
+    Request,
+    TrainCall,
+)
+from p2pd.workload.source import failure_line, source_files
+
+if TYPE_CHECKING:
+    from p2pd.workload.session import Session
+
+PR_SET_PDEATHSIG = 1
+"""Source: prctl(2)."""
+
+
+class Server:
+    def __init__(self, requests: int, answers: int) -> None:
+        self._requests = requests
+        self._answers = answers
+        self._session: Session | None = None
+        self._files: tuple[Path, ...] = ()
+
+    def run(self) -> None:
+        while (request := self._next()) is not None:
+            if request.call == Call.CANCEL:
+                continue  # it was for a call that has been answered meanwhile
+            answer = self._answer(request)
+            write_frame(self._answers, encode(answer))
+
+    def _answer(self, request: Request) -> Answer:
+        try:
+            body = encode(self._carry_out(request))
+        except Cancelled:
+            return Answer(request.number, Outcome.CANCELLED, b"")
+        except Exception as error:  # noqa: BLE001 - around the user's code, which may raise anything
+            traceback.print_exc()
+            # A failed step may have spoilt the optimizer's state.
+            self._session = None
+            failure = Failure(failure_line(error, self._files))
+            return Answer(request.number, Outcome.FAILED, encode(failure))
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        return Answer(request.number, Outcome.DONE, body)
+
+    def _carry_out(self, request: Request) -> object:
+        if request.call == Call.BUILD:
+            return self._build(decode(BuildCall, request.body)).info()
+        if self._session is None:
+            raise WorkloadError("the workload has not been built")
+
+        def pause() -> None:
+            self._pause(request.number)
+
+        match request.call:
+            case Call.INITIAL:
+                return self._session.initial(decode(InitialCall, request.body))
+            case Call.TRAIN:
+                return self._session.train(decode(TrainCall, request.body), pause)
+            case _:
+                return self._session.evaluate(decode(EvaluateCall, request.body), pause)
+
+    def _build(self, call: BuildCall) -> "Session":
+        self._files = source_files(call.module)
+        # Takes seconds, so that a module that is missing is named first.
+        from p2pd.workload.session import Session  # noqa: PLC0415
+
+        self._session = Session(call)
+        return self._session
+
+    def _pause(self, number: int) -> None:
+        """Raises Cancelled if that has been asked for."""
+        while select.select([self._requests], [], [], 0)[0]:
+            request = self._next()
+            if request is None:
+                raise SystemExit(1)
+            if (request.call, request.number) == (Call.CANCEL, number):
+                raise Cancelled
+
+    def _next(self) -> Request | None:
+        data = read_frame(self._requests, LIMIT_BYTES)
+        return None if data is None else decode(Request, data, limit_bytes=LIMIT_BYTES)
+
+
+def die_with(parent: int) -> None:
+    """Has the kernel kill this process when the thread that started it ends."""
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+    if os.getppid() != parent:
+        raise SystemExit("the daemon has ended meanwhile")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = ArgumentParser(prog="p2pd.workload.serve")
+    parser.add_argument("--requests", type=int, required=True, help="descriptor to read from")
+    parser.add_argument("--answers", type=int, required=True, help="descriptor to write to")
+    parser.add_argument("--parent", type=int, required=True, help="process id of the daemon")
+    parser.add_argument("--memory-bytes", type=int, default=0, help="limit; 0 for none")
+    parser.add_argument("--path", action="append", default=[], help="directory of workloads")
+    options = parser.parse_args(arguments)
+    die_with(options.parent)
+    for descriptor in (options.requests, options.answers):
+        os.set_inheritable(descriptor, False)  # what the user's code starts has no part in this
+    if options.memory_bytes:
+        # Not the address space: torch and CUDA reserve far more of it than they ever use.
+        resource.setrlimit(resource.RLIMIT_DATA, (options.memory_bytes, options.memory_bytes))
+    sys.path[:0] = options.path
+    Server(options.requests, options.answers).run()
+
+
+if __name__ == "__main__":
+    main()

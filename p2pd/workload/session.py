@@ -1,0 +1,141 @@
+"""The workload inside its process: builds it, and carries out one call after the other.
+
+Units: losses and metrics in millionths; durations in microseconds.
+"""
+
+import json
+import math
+import os
+import random
+from pathlib import Path
+from time import monotonic_ns
+from typing import Any
+
+import torch
+
+from p2pd.core.artifact import ArtifactKind, Manifest
+from p2pd.core.work import MILLION, EvaluateJob, Evaluation, TrainJob, WorkloadInfo
+from p2pd.errors import WorkloadError
+from p2pd.workload.contract import Lease, Pause, Workload
+from p2pd.workload.heads import read_head, write_state
+from p2pd.workload.protocol import BuildCall, Done, EvaluateCall, InitialCall, TrainCall
+from p2pd.workload.source import find_build, source_digest
+
+MILLIONTHS_MAX = 2**53
+"""Losses beyond are cut to it: they mean nothing any more, but must fit into a signed integer."""
+
+
+class Session:
+    def __init__(self, call: BuildCall) -> None:
+        """Raises WorkloadError, or whatever importing and building the user's code raises."""
+        torch.set_num_threads(call.threads)
+        self._call = call
+        self._source = source_digest(call.module)
+        self._workload = build_workload(call.module, json.loads(call.config))
+        self._schema = self._workload.schema()
+        self._fresh = True
+
+    def info(self) -> WorkloadInfo:
+        return WorkloadInfo(
+            self._schema,
+            self._workload.train_samples,
+            self._workload.metric,
+            self._workload.higher_is_better,
+            self._source,
+        )
+
+    def initial(self, call: InitialCall) -> Manifest:
+        """Writes the head that every revision of this workload and config starts from."""
+        workload = self._workload
+        if not self._fresh:
+            workload = build_workload(self._call.module, json.loads(self._call.config))
+        output = Path(os.fsdecode(call.output))
+        return write_state(output, ArtifactKind.HEAD, self._schema, workload.state())
+
+    def train(self, call: TrainCall, pause: Pause) -> Done:
+        started_ns = monotonic_ns()
+        self._load(call.base)
+        job = call.job
+        samples = leased_samples(job, self._workload.train_samples)
+        trained = self._workload.train(Lease(samples, job.progress.steps, job.seed, pause))
+        if not math.isfinite(trained.loss):
+            raise WorkloadError(f"the mean loss of the lease is {trained.loss}")
+        manifest = write_state(
+            Path(os.fsdecode(call.output)),
+            ArtifactKind.UPDATE,
+            self._schema,
+            self._workload.state(),
+        )
+        return Done(
+            manifest,
+            trained.samples,
+            trained.steps,
+            millionths(trained.loss),
+            (monotonic_ns() - started_ns) // 1000,
+        )
+
+    def evaluate(self, call: EvaluateCall, pause: Pause) -> Evaluation:
+        self._load(call.head)
+        job, workload = call.job, self._workload
+        result = workload.evaluate(pause)
+        private = workload.sample_losses(private_samples(job, workload.validation_samples), pause)
+        if not all(map(math.isfinite, (result.metric, result.loss, *private))):
+            return Evaluation(job.head, False, 0, 0, result.samples, ())
+        return Evaluation(
+            job.head,
+            True,
+            millionths(result.metric),
+            millionths(result.loss),
+            result.samples,
+            tuple(map(millionths, private)),
+        )
+
+    def _load(self, path: bytes) -> None:
+        self._fresh = False
+        self._workload.load(read_head(Path(os.fsdecode(path)), self._schema))
+
+
+def build_workload(module: str, config: dict[str, Any]) -> Workload:
+    """The workload that a module builds, its chance seeded from config["seed"], else 0.
+
+    Raises:
+        WorkloadError: build gave something else; or whatever the user's code raises.
+    """
+    build = find_build(module)
+    torch.manual_seed(int(config.get("seed", 0)))
+    workload = build(config)
+    if not isinstance(workload, Workload):
+        raise WorkloadError(
+            f"build(config) of {module!r} returned {type(workload).__name__}:"
+            " return p2pd.from_loaders(...) or an instance of a subclass of p2pd.Workload"
+        )
+    return workload
+
+
+def leased_samples(job: TrainJob, train_samples: int) -> list[int]:
+    """The samples of a job's microshards; the last one of the data may be short.
+
+    Raises:
+        WorkloadError: a microshard lies outside the data.
+    """
+    samples: list[int] = []
+    for shard in job.shards:
+        start = shard * job.shard_samples
+        if not 0 <= start < train_samples:
+            raise WorkloadError(
+                f"microshard {shard} of {job.shard_samples} samples lies outside the"
+                f" {train_samples} samples of the data"
+            )
+        samples += range(start, min(start + job.shard_samples, train_samples))
+    return samples
+
+
+def private_samples(job: EvaluateJob, validation_samples: int) -> list[int]:
+    """This validator's own part of the validation set: the same seed gives the same samples."""
+    count = min(job.private_samples, validation_samples)
+    return random.Random(job.private_seed).sample(range(validation_samples), count)
+
+
+def millionths(value: float) -> int:
+    scaled = value * MILLION
+    return round(max(-MILLIONTHS_MAX, min(MILLIONTHS_MAX, scaled)))
