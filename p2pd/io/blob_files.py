@@ -1,0 +1,211 @@
+"""How artifacts lie on disk. Everything here blocks: call it from a thread.
+
+    <id>            the bytes of a complete artifact
+    <id>.part       one that is still coming: full size, holes where chunks are missing
+    <id>.manifest   its manifest, canonical CBOR; written first, removed last
+    <id>.damaged    bytes that no longer match, kept for a person to look at
+    tmp-*           unfinished files; removed at start
+
+Every file proves itself: <id> is the hash of the manifest, which holds the hashes of the chunks.
+"""
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from p2pd.core.artifact import CHUNK_BYTES, Manifest
+from p2pd.core.encoding import decode, encode
+from p2pd.core.ids import ArtifactId
+from p2pd.errors import RemoteError, StoreError
+from p2pd.io.durable import TEMPORARY, storing, sync_directory, write_aside, write_durably
+
+MAX_MANIFEST_BYTES = 64 * 2**20
+NAME = re.compile(r"([0-9a-f]{64})(|\.part|\.manifest|\.damaged)")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An artifact that an earlier run left."""
+
+    artifact: ArtifactId
+    manifest: Manifest
+    complete: bool
+    modified_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    found: tuple[Found, ...]
+    """Oldest first."""
+    damaged: tuple[ArtifactId, ...]
+    """Just moved aside."""
+
+
+class BlobFiles:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def payload(self, artifact: ArtifactId) -> Path:
+        return self.directory / artifact.hex()
+
+    def part(self, artifact: ArtifactId) -> Path:
+        return self.directory / f"{artifact.hex()}.part"
+
+    def damaged(self, artifact: ArtifactId) -> Path:
+        return self.directory / f"{artifact.hex()}.damaged"
+
+    def _manifest(self, artifact: ArtifactId) -> Path:
+        return self.directory / f"{artifact.hex()}.manifest"
+
+    def survey(self) -> Survey:
+        """Makes the directory if need be, removes leftovers, and says what is there."""
+        with storing(self.directory):
+            self.directory.mkdir(mode=0o700, exist_ok=True)
+            names = [entry.name for entry in os.scandir(self.directory)]
+            for name in names:
+                if name.startswith(TEMPORARY):
+                    (self.directory / name).unlink()
+            matches = [match for match in map(NAME.fullmatch, names) if match]
+            artifacts = sorted(
+                {ArtifactId(bytes.fromhex(m[1])) for m in matches if m[2] != ".damaged"}
+            )
+            found, damaged = [], []
+            for artifact in artifacts:
+                manifest = self._load_manifest(artifact)
+                state = manifest and self._look(artifact, manifest)
+                if state:
+                    found.append(state)
+                elif self.payload(artifact).exists():
+                    self.set_aside(artifact)
+                    damaged.append(artifact)
+                else:
+                    self.remove(artifact)
+        found.sort(key=lambda item: item.modified_s)
+        return Survey(tuple(found), tuple(damaged))
+
+    def _load_manifest(self, artifact: ArtifactId) -> Manifest | None:
+        path = self._manifest(artifact)
+        if not path.exists():
+            return None
+        try:
+            manifest = decode(Manifest, path.read_bytes(), limit_bytes=MAX_MANIFEST_BYTES)
+        except RemoteError:
+            return None  # not what was written: the caller moves its payload aside
+        return manifest if manifest.id == artifact else None
+
+    def _look(self, artifact: ArtifactId, manifest: Manifest) -> Found | None:
+        for path, complete in ((self.payload(artifact), True), (self.part(artifact), False)):
+            if path.exists():
+                status = path.stat()
+                if complete and status.st_size != manifest.size_bytes:
+                    return None
+                return Found(artifact, manifest, complete, status.st_mtime)
+        return None
+
+    def damaged_bytes(self) -> Iterator[tuple[ArtifactId, int]]:
+        with storing(self.directory):
+            for path in sorted(self.directory.glob("*.damaged")):
+                match = NAME.fullmatch(path.name)
+                if match:
+                    yield ArtifactId(bytes.fromhex(match[1])), path.stat().st_size
+
+    def begin(self, artifact: ArtifactId, manifest: Manifest) -> None:
+        write_durably(self._manifest(artifact), encode(manifest))
+        with storing(self.part(artifact)), self.part(artifact).open("wb") as file:
+            file.truncate(manifest.size_bytes)
+
+    def missing(self, artifact: ArtifactId, manifest: Manifest) -> set[int]:
+        """Chunks that a part left by an earlier run does not hold, found by hashing all of it."""
+        part = self.part(artifact)
+        with storing(part):
+            os.truncate(part, manifest.size_bytes)
+        indexes = range(len(manifest.chunks))
+        return {n for n in indexes if self.read_chunk(part, manifest, n) is None}
+
+    def write_chunk(
+        self, artifact: ArtifactId, manifest: Manifest, index: int, data: bytes
+    ) -> None:
+        """
+        Raises:
+            RemoteError: data is not that chunk.
+        """
+        if sha256(data).digest() != manifest.chunks[index]:
+            raise RemoteError(f"bytes sent as chunk {index} of {artifact.hex()} are not that chunk")
+        with storing(self.part(artifact)), self.part(artifact).open("r+b") as file:
+            file.seek(index * CHUNK_BYTES)
+            file.write(data)
+
+    def read_chunk(self, path: Path, manifest: Manifest, index: int) -> bytes | None:
+        """None if path is gone, cannot be read from the disk, or holds other bytes."""
+        try:
+            with path.open("rb", buffering=0) as file:
+                file.seek(index * CHUNK_BYTES)
+                data = file.read(manifest.chunk_bytes(index))
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.EIO):
+                return None
+            with storing(path):
+                raise
+        return data if sha256(data).digest() == manifest.chunks[index] else None
+
+    def finish(self, artifact: ArtifactId) -> None:
+        part = self.part(artifact)
+        with storing(part):
+            _sync(part)
+            part.replace(self.payload(artifact))
+            sync_directory(self.directory)
+
+    def write(self, data: bytes) -> Path:
+        """A new file of data under a temporary name."""
+        with storing(self.directory):
+            return write_aside(self.directory, data)
+
+    def check_and_sync(self, path: Path, size_bytes: int) -> None:
+        with storing(path):
+            status = path.lstat()
+            if not stat.S_ISREG(status.st_mode) or status.st_size != size_bytes:
+                raise StoreError(f"{path}: not a file of {size_bytes} bytes, as its manifest says")
+            _sync(path)
+
+    def take(self, artifact: ArtifactId, manifest: Manifest, path: Path) -> None:
+        """Makes a synced file of this directory the payload of an artifact."""
+        write_durably(self._manifest(artifact), encode(manifest))
+        with storing(path):
+            path.replace(self.payload(artifact))
+            self.part(artifact).unlink(missing_ok=True)
+            sync_directory(self.directory)
+
+    def set_aside(self, artifact: ArtifactId) -> None:
+        with storing(self.payload(artifact)):
+            if self.payload(artifact).exists():
+                self.payload(artifact).replace(self.damaged(artifact))
+        self.remove(artifact)
+
+    def remove(self, artifact: ArtifactId) -> None:
+        for path in (self.payload(artifact), self.part(artifact), self._manifest(artifact)):
+            with storing(path):
+                path.unlink(missing_ok=True)
+
+    def remove_damaged(self, artifact: ArtifactId) -> None:
+        with storing(self.damaged(artifact)):
+            self.damaged(artifact).unlink(missing_ok=True)
+
+
+def free_bytes(directory: Path) -> int:
+    """What this user may still write on the file system of directory."""
+    with storing(directory):
+        status = os.statvfs(directory)
+    return status.f_bavail * status.f_frsize
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,316 @@
+"""The artifacts of this node, on disk: quota, pins, collection, damage.
+
+File work runs in threads, a few at a time. What decides about space is done by one task at a time.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar, TypeVarTuple
+
+import trio
+
+from p2pd.config.node import StoreSettings
+from p2pd.core.artifact import ArtifactKind, Manifest, manifest_of
+from p2pd.core.ids import ArtifactId, short
+from p2pd.errors import LocalError, RemoteError, StoreError
+from p2pd.io.blob_files import BlobFiles, free_bytes
+from p2pd.io.durable import TEMPORARY
+
+THREADS = 4
+"""At most this many chunks are held for reading and writing at a time."""
+
+T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
+    artifact: ArtifactId
+    manifest: Manifest
+    complete: bool = False
+    missing: set[int] | None = None
+    """None: left by an earlier run and not looked at yet."""
+    wanted: bool = False
+    """Begun in this run, and not let go by its last pin since."""
+    turn: trio.Lock = field(default_factory=trio.Lock)
+    """Held while its files change."""
+
+    def holds(self, index: int) -> bool:
+        return self.complete or (self.missing is not None and index not in self.missing)
+
+    @property
+    def missing_bytes(self) -> int:
+        if self.complete:
+            return 0
+        if self.missing is None:
+            return self.manifest.size_bytes
+        return sum(self.manifest.chunk_bytes(index) for index in self.missing)
+
+
+@dataclass(frozen=True, slots=True)
+class _Victim:
+    """What may be removed to make room."""
+
+    artifact: ArtifactId
+    size_bytes: int
+    damaged: bool
+    """The copy that was moved aside, not the artifact."""
+
+
+class FileBlobStore:
+    """Implements the ports BlobStore and ArtifactFiles. Construct it before the loop serves.
+
+    An artifact without a pin may be collected when room is needed: complete ones oldest first, then
+    those that are incomplete and that nobody fetches any more. Whoever fetches pins, begins and
+    writes, and unpins if it gives up.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        settings: StoreSettings,
+        *,
+        on_damage: Callable[[ArtifactId, str], None],
+        disk_free: Callable[[Path], int] = free_bytes,
+    ) -> None:
+        self._directory = directory
+        self._settings = settings
+        self._on_damage = on_damage
+        self._disk_free = disk_free
+        self._files = BlobFiles(directory)
+        self._room = trio.Lock()
+        self._threads = trio.CapacityLimiter(THREADS)
+        self._names = itertools.count(1)
+        self._pins: dict[ArtifactId, set[str]] = {}
+        survey = self._files.survey()
+        self._entries = {  # oldest first
+            item.artifact: _Entry(item.artifact, item.manifest, complete=item.complete)
+            for item in survey.found
+        }
+        self._damaged = dict(self._files.damaged_bytes())
+        for artifact in survey.damaged:
+            on_damage(artifact, self._moved(artifact, "size or manifest does not match"))
+
+    def has(self, artifact: ArtifactId) -> bool:
+        entry = self._entries.get(artifact)
+        return entry is not None and entry.complete
+
+    def manifest(self, artifact: ArtifactId) -> Manifest | None:
+        entry = self._entries.get(artifact)
+        return None if entry is None else entry.manifest
+
+    def missing(self, artifact: ArtifactId) -> tuple[int, ...]:
+        entry = self._entries.get(artifact)
+        if entry is None:
+            raise LocalError(f"artifact {short(artifact)} was not begun")
+        if entry.complete:
+            return ()
+        indexes = range(len(entry.manifest.chunks))
+        return tuple(indexes if entry.missing is None else sorted(entry.missing))
+
+    def pin(self, artifact: ArtifactId, owner: str) -> None:
+        self._pins.setdefault(artifact, set()).add(owner)
+
+    def unpin(self, artifact: ArtifactId, owner: str) -> None:
+        owners = self._pins.get(artifact, set())
+        owners.discard(owner)
+        if not owners:
+            self._pins.pop(artifact, None)
+            entry = self._entries.get(artifact)
+            if entry is not None:
+                entry.wanted = False
+
+    async def put(self, kind: ArtifactKind, schema: bytes, data: bytes) -> ArtifactId:
+        manifest = await self._blocking(manifest_of, kind, schema, data)
+        artifact = manifest.id
+        async with self._room:
+            if not self.has(artifact):
+                await self._make_room(artifact, manifest.size_bytes, on_disk_bytes=0)
+                path = await self._blocking(self._files.write, data)
+                await self._take(artifact, manifest, path)
+        return artifact
+
+    async def begin(self, manifest: Manifest) -> ArtifactId:
+        artifact = manifest.id
+        async with self._room:
+            entry = self._entries.get(artifact)
+            if entry is None:
+                await self._make_room(artifact, manifest.size_bytes, on_disk_bytes=0)
+                await self._blocking(self._files.begin, artifact, manifest)
+                entry = _Entry(artifact, manifest, missing=set(range(len(manifest.chunks))))
+                self._entries[artifact] = entry
+            entry.wanted = True
+        async with entry.turn:
+            if not entry.complete and entry.missing is None:
+                entry.missing = await self._blocking(self._files.missing, artifact, manifest)
+            await self._finish_if_whole(entry)
+        return artifact
+
+    async def write(self, artifact: ArtifactId, index: int, data: bytes) -> None:
+        entry = self._entries.get(artifact)
+        if entry is None:
+            raise self._not_begun(artifact)
+        if not 0 <= index < len(entry.manifest.chunks):
+            raise RemoteError(f"artifact {short(artifact)} has no chunk {index}")
+        async with entry.turn:
+            if entry.complete:
+                return
+            if self._entries.get(artifact) is not entry or entry.missing is None:
+                raise self._not_begun(artifact)
+            if index in entry.missing:
+                await self._blocking(self._write_chunk, entry, index, data)
+                entry.missing.discard(index)
+            await self._finish_if_whole(entry)
+
+    async def read(self, artifact: ArtifactId, index: int) -> bytes | None:
+        entry = self._entries.get(artifact)
+        if entry is None or not 0 <= index < len(entry.manifest.chunks):
+            return None
+        while entry.holds(index):
+            complete = entry.complete
+            path = self._files.payload(artifact) if complete else self._files.part(artifact)
+            data = await self._blocking(self._files.read_chunk, path, entry.manifest, index)
+            if data is not None:
+                return data
+            if self._entries.get(artifact) is not entry:
+                break  # collected, or found damaged, while we read
+            if complete == entry.complete:  # else it was renamed while we read: look again
+                await self._damage(entry, index)
+                break
+        return None
+
+    async def verify(self, artifact: ArtifactId) -> None:
+        """Hashes a complete artifact again.
+
+        Raises:
+            StoreError: it is not here, or damaged; it is then moved aside.
+        """
+        path = self.path(artifact)
+        for index in range(len(self._entries[artifact].manifest.chunks)):
+            if await self.read(artifact, index) is None:
+                raise StoreError(f"{path}: chunk {index} is damaged or gone: fetch it again")
+
+    def path(self, artifact: ArtifactId) -> Path:
+        if not self.has(artifact):
+            raise StoreError(f"artifact {artifact.hex()} is not in {self._directory}")
+        return self._files.payload(artifact)
+
+    def temporary(self, suffix: str) -> Path:
+        return self._directory / f"{TEMPORARY}file-{next(self._names)}{suffix}"
+
+    async def adopt(self, path: Path, manifest: Manifest) -> ArtifactId:
+        if path.parent != self._directory:
+            raise LocalError(f"{path} is not in {self._directory}: a rename would not be atomic")
+        artifact, size_bytes = manifest.id, manifest.size_bytes
+        await self._blocking(self._files.check_and_sync, path, size_bytes)
+        async with self._room:
+            if artifact not in self._entries:
+                await self._make_room(artifact, size_bytes, on_disk_bytes=size_bytes)
+            await self._take(artifact, manifest, path)
+        return artifact
+
+    async def _take(self, artifact: ArtifactId, manifest: Manifest, path: Path) -> None:
+        entry = self._entries.get(artifact) or _Entry(artifact, manifest)
+        with trio.CancelScope(shield=True):  # short: a rename
+            async with entry.turn:
+                await self._blocking(self._files.take, artifact, manifest, path)
+                self._completed(entry)
+
+    def _write_chunk(self, entry: _Entry, index: int, data: bytes) -> None:
+        free, reserve = self._disk_free(self._directory), self._settings.reserve_bytes
+        if free - len(data) < reserve:
+            raise StoreError(
+                f"{self._directory}: the disk has {free} bytes free and store.reserve_bytes "
+                f"keeps {reserve}: free some space"
+            )
+        self._files.write_chunk(entry.artifact, entry.manifest, index, data)
+
+    async def _finish_if_whole(self, entry: _Entry) -> None:
+        if entry.complete or entry.missing != set():
+            return
+        with trio.CancelScope(shield=True):  # else a whole artifact could stay unfinished
+            try:
+                await self._blocking(self._files.finish, entry.artifact)
+            except StoreError:
+                # After a failed sync nobody knows what reached the disk.
+                entry.missing = set(range(len(entry.manifest.chunks)))
+                raise
+            self._completed(entry)
+
+    def _completed(self, entry: _Entry) -> None:
+        entry.complete, entry.missing = True, set()
+        self._entries.pop(entry.artifact, None)
+        self._entries[entry.artifact] = entry  # the youngest
+
+    def _not_begun(self, artifact: ArtifactId) -> StoreError:
+        return StoreError(f"artifact {short(artifact)} is not being fetched: begin it first")
+
+    async def _damage(self, entry: _Entry, index: int) -> None:
+        artifact = entry.artifact
+        if not entry.complete:
+            if entry.missing is not None:
+                entry.missing.add(index)
+            self._on_damage(artifact, f"{self._files.part(artifact)}: chunk {index} is damaged")
+            return
+        del self._entries[artifact]
+        with trio.CancelScope(shield=True):  # short: a rename
+            async with self._room:
+                await self._blocking(self._files.set_aside, artifact)
+                self._damaged[artifact] = entry.manifest.size_bytes
+        self._on_damage(artifact, self._moved(artifact, f"chunk {index} does not match"))
+
+    def _moved(self, artifact: ArtifactId, why: str) -> str:
+        return f"{self._files.payload(artifact)}: {why}; moved to {self._files.damaged(artifact)}"
+
+    async def _make_room(
+        self, artifact: ArtifactId, size_bytes: int, *, on_disk_bytes: int
+    ) -> None:
+        """Collects what it must, and nothing if that is not enough."""
+        lacking = self._lacking_bytes(size_bytes, on_disk_bytes)
+        victims: list[_Victim] = []
+        for victim in self._collectable():
+            if lacking <= 0:
+                break
+            victims.append(victim)
+            lacking -= victim.size_bytes
+        if lacking > 0:
+            raise StoreError(
+                f"{self._directory}: no room for artifact {short(artifact)} of {size_bytes} bytes, "
+                f"{lacking} bytes lacking: raise store.quota_bytes, or free disk space"
+            )
+        for victim in victims:  # all at once: nobody may pin or read one while its files go
+            owner: dict[ArtifactId, int] | dict[ArtifactId, _Entry]
+            owner = self._damaged if victim.damaged else self._entries
+            del owner[victim.artifact]
+        with trio.CancelScope(shield=True):  # short: a few names removed
+            for victim in victims:
+                remove = self._files.remove_damaged if victim.damaged else self._files.remove
+                await self._blocking(remove, victim.artifact)
+
+    def _lacking_bytes(self, size_bytes: int, on_disk_bytes: int) -> int:
+        entries = self._entries.values()
+        used = sum(entry.manifest.size_bytes for entry in entries) + sum(self._damaged.values())
+        beyond_quota = used + size_bytes - self._settings.quota_bytes
+        promised = sum(entry.missing_bytes for entry in entries) + size_bytes - on_disk_bytes
+        beyond_disk = promised + self._settings.reserve_bytes - self._disk_free(self._directory)
+        return max(beyond_disk, beyond_quota if self._settings.quota_bytes else 0)
+
+    def _collectable(self) -> Iterator[_Victim]:
+        for artifact, size_bytes in self._damaged.items():
+            yield _Victim(artifact, size_bytes, damaged=True)
+        free = [
+            entry
+            for entry in self._entries.values()
+            if entry.artifact not in self._pins and not entry.turn.locked()
+        ]
+        for entry in free:
+            if entry.complete:
+                yield _Victim(entry.artifact, entry.manifest.size_bytes, damaged=False)
+        for entry in free:
+            if not entry.complete and not entry.wanted:
+                yield _Victim(entry.artifact, entry.manifest.size_bytes, damaged=False)
+
+    async def _blocking(self, function: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
+        return await trio.to_thread.run_sync(function, *arguments, limiter=self._threads)

@@ -1,0 +1,497 @@
+import errno
+import os
+import stat
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from random import Random
+from typing import TypeVar, TypeVarTuple
+
+import pytest
+import trio
+import trio.testing
+
+from p2pd.config.node import StoreSettings
+from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest, manifest_of
+from p2pd.core.ids import ArtifactId
+from p2pd.errors import LocalError, RemoteError, StoreError
+from p2pd.io.blob_files import MAX_MANIFEST_BYTES
+from p2pd.io.blobs import FileBlobStore
+from p2pd.io.durable import storing
+from p2pd.io.files import ArtifactFiles
+from p2pd.ports import BlobStore
+
+T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
+SCHEMA = bytes(32)
+GENEROUS = StoreSettings(quota_bytes=0, reserve_bytes=0)
+
+
+def content(seed: int, size_bytes: int = 2 * CHUNK_BYTES + 77) -> bytes:
+    return Random(seed).randbytes(size_bytes)
+
+
+def described(data: bytes) -> Manifest:
+    return manifest_of(ArtifactKind.HEAD, SCHEMA, data)
+
+
+def chunk(data: bytes, index: int) -> bytes:
+    return data[index * CHUNK_BYTES : (index + 1) * CHUNK_BYTES]
+
+
+class Bench:
+    """A store, and what it reported."""
+
+    def __init__(
+        self, directory: Path, settings: StoreSettings = GENEROUS, free_bytes: int = 10**15
+    ) -> None:
+        self.directory = directory
+        self.settings = settings
+        self.free_bytes = free_bytes
+        self.damage: list[tuple[ArtifactId, str]] = []
+        self.open()
+
+    def open(self) -> None:
+        """As a restart does."""
+        self.store = FileBlobStore(
+            self.directory,
+            self.settings,
+            on_damage=lambda artifact, why: self.damage.append((artifact, why)),
+            disk_free=lambda _: self.free_bytes,
+        )
+
+    def put(self, data: bytes) -> ArtifactId:
+        return run(self.store.put, ArtifactKind.HEAD, SCHEMA, data)
+
+    def begin(self, data: bytes) -> ArtifactId:
+        return run(self.store.begin, described(data))
+
+    def write(self, artifact: ArtifactId, data: bytes, *indexes: int) -> None:
+        for index in indexes:
+            run(self.store.write, artifact, index, chunk(data, index))
+
+    def read(self, artifact: ArtifactId, index: int) -> bytes | None:
+        return run(self.store.read, artifact, index)
+
+    def names(self) -> list[str]:
+        return sorted(path.name for path in self.directory.iterdir())
+
+
+def run(action: Callable[[*Arguments], Awaitable[T]], *arguments: *Arguments) -> T:
+    async def main() -> T:
+        with trio.fail_after(20):
+            return await action(*arguments)
+
+    return trio.run(main)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path / "blobs")
+
+
+def test_it_implements_its_ports(bench: Bench) -> None:
+    blobs: BlobStore = bench.store
+    files: ArtifactFiles = bench.store
+    assert (blobs, files) == (bench.store, bench.store)
+
+
+@pytest.mark.parametrize("size_bytes", [0, 1, CHUNK_BYTES, CHUNK_BYTES + 1, 2 * CHUNK_BYTES])
+def test_what_is_put_is_read_back_by_chunks_also_after_a_restart(
+    bench: Bench, size_bytes: int
+) -> None:
+    data = content(1, size_bytes)
+    artifact = bench.put(data)
+    for _ in range(2):
+        assert artifact == described(data).id
+        assert bench.store.has(artifact)
+        assert bench.store.missing(artifact) == ()
+        assert bench.store.manifest(artifact) == described(data)
+        assert bench.store.path(artifact).read_bytes() == data
+        count = len(described(data).chunks)
+        chunks = [bench.read(artifact, index) for index in range(count)]
+        assert b"".join(part or b"?" for part in chunks) == data
+        assert bench.read(artifact, count) is None
+        assert bench.read(artifact, -1) is None
+        bench.open()
+    assert bench.damage == []
+
+
+def test_chunks_may_come_in_any_order_and_the_last_one_completes(bench: Bench) -> None:
+    data = content(1)
+    artifact = bench.begin(data)
+    assert bench.store.missing(artifact) == (0, 1, 2)
+    bench.write(artifact, data, 2, 0)
+    assert bench.store.missing(artifact) == (1,)
+    assert not bench.store.has(artifact)
+    assert bench.read(artifact, 2) == chunk(data, 2)
+    assert bench.read(artifact, 1) is None
+    with pytest.raises(StoreError, match=r"is not in .*blobs"):
+        bench.store.path(artifact)
+    bench.write(artifact, data, 1)
+    assert bench.store.has(artifact)
+    assert bench.store.path(artifact).read_bytes() == data
+    assert bench.names() == [artifact.hex(), f"{artifact.hex()}.manifest"]
+
+
+def test_an_empty_artifact_is_complete_once_begun(bench: Bench) -> None:
+    assert bench.store.has(bench.begin(b""))
+
+
+def test_bytes_that_are_not_the_chunk_are_refused_and_leave_nothing(bench: Bench) -> None:
+    data = content(1)
+    artifact = bench.begin(data)
+    for index, wrong in ((0, chunk(data, 1)), (0, b""), (3, b""), (-1, chunk(data, 2))):
+        with pytest.raises(RemoteError, match="chunk"):
+            run(bench.store.write, artifact, index, wrong)
+    assert bench.store.missing(artifact) == (0, 1, 2)
+    assert bench.read(artifact, 0) is None
+
+
+def test_the_same_chunks_from_several_providers_at_once_complete_it_once(bench: Bench) -> None:
+    data = content(1)
+    artifact = bench.begin(data)
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            for index in (0, 1, 2) * 4:
+                nursery.start_soon(bench.store.write, artifact, index, chunk(data, index))
+
+    run(main)
+    assert bench.store.path(artifact).read_bytes() == data
+
+
+def test_i10_a_download_goes_on_after_a_crash_with_what_really_is_there(bench: Bench) -> None:
+    data = content(1)
+    artifact = bench.begin(data)
+    bench.write(artifact, data, 0, 1)
+    part = bench.directory / f"{artifact.hex()}.part"
+    with part.open("r+b") as file:  # chunk 1 did not reach the disk before the power went
+        file.seek(CHUNK_BYTES + 5)
+        file.write(b"\0\0\0")
+    bench.open()
+    assert not bench.store.has(artifact)
+    assert bench.store.manifest(artifact) == described(data)
+    assert bench.read(artifact, 0) is None, "nothing is served before it was looked at"
+    assert bench.begin(data) == artifact
+    assert bench.store.missing(artifact) == (1, 2)
+    bench.write(artifact, data, 1, 2)
+    assert bench.store.path(artifact).read_bytes() == data
+
+
+def test_i10_a_crash_between_the_last_chunk_and_the_rename_loses_nothing(bench: Bench) -> None:
+    data = content(1)
+    artifact = bench.put(data)
+    bench.store.path(artifact).rename(bench.directory / f"{artifact.hex()}.part")
+    bench.open()
+    assert not bench.store.has(artifact)
+    bench.begin(data)
+    assert bench.store.has(artifact)
+
+
+def test_i10_leftovers_of_a_crash_are_removed_at_start_and_the_rest_is_kept(bench: Bench) -> None:
+    kept = bench.put(content(1))
+    gone = described(content(2)).id.hex()
+    (bench.directory / "tmp-abcdefgh").write_bytes(b"half")
+    bench.store.temporary(".safetensors").write_bytes(b"half")
+    (bench.directory / f"{gone}.manifest").write_bytes(b"no payload followed")
+    (bench.directory / "notes.txt").write_text("not ours")
+    bench.open()
+    assert bench.names() == [kept.hex(), f"{kept.hex()}.manifest", "notes.txt"]
+    assert bench.damage == []
+
+
+def test_temporary_paths_differ_and_lie_in_the_directory(bench: Bench) -> None:
+    first, second = bench.store.temporary(".x"), bench.store.temporary(".x")
+    assert first != second
+    assert {first.parent, second.parent} == {bench.directory}
+    assert first.suffix == ".x"
+
+
+@pytest.mark.parametrize("case", ["flipped", "short", "gone"])
+def test_a_damaged_chunk_is_not_here_and_is_reported_once(bench: Bench, case: str) -> None:
+    data = content(1)
+    artifact = bench.put(data)
+    path = bench.store.path(artifact)
+    if case == "flipped":
+        path.write_bytes(data[: CHUNK_BYTES + 9] + b"!!!" + data[CHUNK_BYTES + 12 :])
+    elif case == "short":
+        os.truncate(path, CHUNK_BYTES + 9)
+    else:
+        path.unlink()
+
+    async def reads() -> None:
+        async with trio.open_nursery() as nursery:
+            for _ in range(6):
+                nursery.start_soon(bench.store.read, artifact, 1)
+
+    run(reads)
+    assert bench.read(artifact, 1) is None
+    assert not bench.store.has(artifact)
+    assert [item[0] for item in bench.damage] == [artifact]
+    assert f"{path}: chunk 1 does not match; moved to {path}.damaged" in bench.damage[0][1]
+    assert not path.exists()
+    bench.begin(data)
+    bench.write(artifact, data, 0, 1, 2)
+    assert bench.store.path(artifact).read_bytes() == data
+
+
+def test_verify_names_the_file_and_the_chunk(bench: Bench) -> None:
+    data = content(1)
+    artifact = bench.put(data)
+    run(bench.store.verify, artifact)
+    path = bench.store.path(artifact)
+    path.write_bytes(data[:-1] + b"!")
+    with pytest.raises(StoreError, match=rf"{artifact.hex()}: chunk 2 is damaged"):
+        run(bench.store.verify, artifact)
+    assert len(bench.damage) == 1
+    with pytest.raises(StoreError, match="is not in"):
+        run(bench.store.verify, artifact)
+
+
+@pytest.mark.parametrize("manifest", [b"", b"\x80", b"garbage", None])
+def test_a_payload_whose_manifest_is_damaged_is_moved_aside_at_start(
+    bench: Bench, manifest: bytes | None
+) -> None:
+    artifact, other = bench.put(content(1)), bench.put(content(2))
+    path = bench.directory / f"{artifact.hex()}.manifest"
+    swapped = (bench.directory / f"{other.hex()}.manifest").read_bytes()
+    path.write_bytes(swapped if manifest is None else manifest)
+    bench.open()
+    assert [item[0] for item in bench.damage] == [artifact]
+    assert not bench.store.has(artifact)
+    assert bench.store.has(other)
+    assert bench.names() == sorted(
+        [f"{artifact.hex()}.damaged", other.hex(), f"{other.hex()}.manifest"]
+    )
+
+
+def test_a_payload_of_another_size_is_moved_aside_at_start(bench: Bench) -> None:
+    artifact = bench.put(content(1))
+    os.truncate(bench.store.path(artifact), 5)
+    bench.open()
+    assert [item[0] for item in bench.damage] == [artifact]
+    assert not bench.store.has(artifact)
+
+
+def test_a_damaged_chunk_of_a_download_is_fetched_again(bench: Bench) -> None:
+    data = content(1)
+    artifact = bench.begin(data)
+    bench.write(artifact, data, 0)
+    (bench.directory / f"{artifact.hex()}.part").write_bytes(bytes(len(data)))
+    assert bench.read(artifact, 0) is None
+    assert bench.store.missing(artifact) == (0, 1, 2)
+    assert [item[0] for item in bench.damage] == [artifact]
+    bench.write(artifact, data, 0, 1, 2)
+    assert bench.store.path(artifact).read_bytes() == data
+
+
+def test_the_oldest_unpinned_artifacts_make_room(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "blobs", StoreSettings(quota_bytes=3000, reserve_bytes=0))
+    first, second, third = (bench.put(content(n, 1000)) for n in (1, 2, 3))
+    bench.store.pin(first, "chain")
+    bench.store.pin(first, "fetch")
+    bench.store.unpin(first, "fetch")
+    fourth = bench.put(content(4, 900))
+    held = [bench.store.has(artifact) for artifact in (first, second, third, fourth)]
+    assert held == [True, False, True, True]
+    bench.store.unpin(first, "chain")
+    fifth = run(bench.store.begin, described(content(5, 1500)))
+    held = [bench.store.has(artifact) for artifact in (first, third, fourth)]
+    assert held == [False, False, True]
+    assert bench.names() == sorted(
+        [fourth.hex(), f"{fourth.hex()}.manifest", f"{fifth.hex()}.part", f"{fifth.hex()}.manifest"]
+    )
+
+
+def test_age_is_kept_over_a_restart(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "blobs", StoreSettings(quota_bytes=2000, reserve_bytes=0))
+    young, old = bench.put(content(1, 1000)), bench.put(content(2, 1000))
+    os.utime(bench.store.path(old), (1, 1))
+    bench.open()
+    bench.put(content(3, 1000))
+    assert (bench.store.has(young), bench.store.has(old)) == (True, False)
+
+
+def test_what_is_pinned_or_being_fetched_is_never_removed_and_nothing_goes_in_vain(
+    tmp_path: Path,
+) -> None:
+    bench = Bench(tmp_path / "blobs", StoreSettings(quota_bytes=3000, reserve_bytes=0))
+    pinned, loose = bench.put(content(1, 1000)), bench.put(content(2, 500))
+    bench.store.pin(pinned, "chain")
+    fetched = bench.begin(content(3, 1000))
+    with pytest.raises(
+        StoreError, match=r"2001 bytes, 1001 bytes lacking: raise store\.quota_bytes"
+    ):
+        bench.begin(content(4, 2001))
+    with pytest.raises(StoreError, match="lacking"):
+        bench.put(content(4, 2001))
+    assert bench.store.has(loose)
+    bench.begin(content(4, 1000))
+    assert not bench.store.has(loose)
+    assert bench.store.has(pinned)
+    bench.write(fetched, content(3, 1000), 0)
+    assert bench.store.has(fetched)
+
+
+def test_i09_a_download_that_was_given_up_makes_room(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "blobs", StoreSettings(quota_bytes=2000, reserve_bytes=0))
+    artifact = described(content(1, 1500)).id
+    bench.store.pin(artifact, "fetch")
+    bench.begin(content(1, 1500))
+    with pytest.raises(StoreError, match="lacking"):
+        bench.put(content(2, 1000))
+    bench.store.unpin(artifact, "fetch")
+    assert bench.store.has(bench.put(content(2, 1000)))
+    with pytest.raises(StoreError, match="is not being fetched"):
+        bench.write(artifact, content(1, 1500), 0)
+
+
+def test_i09_what_an_earlier_run_left_half_makes_room_until_it_is_begun_again(
+    tmp_path: Path,
+) -> None:
+    bench = Bench(tmp_path / "blobs", StoreSettings(quota_bytes=2000, reserve_bytes=0))
+    half = bench.begin(content(1, 1500))
+    bench.open()
+    bench.begin(content(1, 1500))
+    with pytest.raises(StoreError, match="lacking"):
+        bench.put(content(2, 1000))
+    bench.open()
+    bench.put(content(2, 1000))
+    assert bench.store.manifest(half) is None
+
+
+def test_i09_damaged_copies_count_and_go_first(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "blobs", StoreSettings(quota_bytes=3000, reserve_bytes=0))
+    good, bad = bench.put(content(1, 1000)), bench.put(content(2, 1000))
+    bench.store.path(bad).write_bytes(bytes(1000))
+    assert bench.read(bad, 0) is None
+    again = bench.put(content(2, 1000))
+    assert again == bad
+    assert f"{bad.hex()}.damaged" in bench.names()
+    bench.put(content(3, 1000))
+    assert f"{bad.hex()}.damaged" not in bench.names()
+    assert bench.store.has(good)
+    assert bench.store.has(bad)
+
+
+def test_the_disk_reserve_is_kept_and_space_that_returns_is_used(tmp_path: Path) -> None:
+    data = content(1)
+    bench = Bench(
+        tmp_path / "blobs", StoreSettings(quota_bytes=0, reserve_bytes=1000), len(data) + 999
+    )
+    with pytest.raises(StoreError, match="1 bytes lacking"):
+        bench.begin(data)
+    bench.free_bytes = len(data) + 1000
+    artifact = bench.begin(data)
+    with pytest.raises(StoreError, match="bytes lacking"):
+        bench.begin(content(2, 1))  # the room is promised to the first one
+    bench.write(artifact, data, 0)
+    bench.free_bytes = 1500  # somebody else filled the disk
+    with pytest.raises(StoreError, match=r"1500 bytes free and store\.reserve_bytes keeps 1000"):
+        bench.write(artifact, data, 1)
+    assert bench.store.missing(artifact) == (1, 2)
+    bench.free_bytes = 10**9
+    bench.write(artifact, data, 1, 2)
+    assert bench.store.has(artifact)
+
+
+def test_a_finished_file_is_adopted_by_a_rename(bench: Bench) -> None:
+    data = content(1)
+    path = bench.store.temporary(".safetensors")
+    path.write_bytes(data)
+    node = path.stat().st_ino
+    artifact = run(bench.store.adopt, path, described(data))
+    assert bench.store.path(artifact).stat().st_ino == node
+    assert not path.exists()
+    bench.open()
+    run(bench.store.verify, artifact)
+
+
+def test_an_adopted_file_ends_a_download_of_the_same_artifact(bench: Bench) -> None:
+    data = content(1)
+    artifact = bench.begin(data)
+    bench.write(artifact, data, 0)
+    path = bench.store.temporary("")
+    path.write_bytes(data)
+    assert run(bench.store.adopt, path, described(data)) == artifact
+    bench.write(artifact, data, 1)
+    assert bench.store.path(artifact).read_bytes() == data
+    assert bench.names() == [artifact.hex(), f"{artifact.hex()}.manifest"]
+
+
+def test_a_file_of_another_size_or_elsewhere_is_not_adopted(bench: Bench, tmp_path: Path) -> None:
+    data = content(1)
+    short, link, outside = bench.store.temporary(""), bench.store.temporary(""), tmp_path / "file"
+    short.write_bytes(data[:-1])
+    outside.write_bytes(data)
+    link.symlink_to(outside)
+    for path in (short, link):
+        with pytest.raises(StoreError, match=f"not a file of {len(data)} bytes"):
+            run(bench.store.adopt, path, described(data))
+        assert path.exists()
+    with pytest.raises(LocalError, match="would not be atomic"):
+        run(bench.store.adopt, outside, described(data))
+
+
+def test_writing_without_begin_is_refused(bench: Bench) -> None:
+    data = content(1)
+    with pytest.raises(StoreError, match="begin it first"):
+        bench.write(described(data).id, data, 0)
+    with pytest.raises(LocalError, match="was not begun"):
+        bench.store.missing(described(data).id)
+
+
+def test_a_cancelled_last_chunk_still_leaves_a_store_that_can_finish(bench: Bench) -> None:
+    data = content(1)
+    artifact = bench.begin(data)
+    bench.write(artifact, data, 0, 1)
+
+    async def main() -> None:
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(bench.store.write, artifact, 2, chunk(data, 2))
+                await trio.testing.wait_all_tasks_blocked()
+                scope.cancel()
+
+    run(main)
+    assert bench.store.has(artifact)
+
+
+def test_i12_hashing_and_files_stay_off_the_loop(bench: Bench) -> None:
+    data = content(1)
+    artifact = bench.put(data)
+    loop = threading.get_ident()
+    used: set[int] = set()
+    original = bench.store._files.read_chunk
+
+    def recorded(path: Path, manifest: Manifest, index: int) -> bytes | None:
+        used.add(threading.get_ident())
+        return original(path, manifest, index)
+
+    bench.store._files.read_chunk = recorded  # type: ignore[method-assign]  # where does it run?
+    bench.read(artifact, 0)
+    assert used
+    assert loop not in used
+
+
+def test_the_directory_is_private(bench: Bench) -> None:
+    assert stat.S_IMODE(bench.directory.stat().st_mode) == 0o700
+
+
+def test_the_largest_manifest_can_be_read_back() -> None:
+    assert 35 * (2**40 // CHUNK_BYTES) < MAX_MANIFEST_BYTES
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.ENOSPC, "the disk is full: free some space"),
+        (errno.EROFS, "read-only"),
+        (errno.EACCES, "permission denied"),
+        (errno.ELOOP, "Too many levels of symbolic links"),
+    ],
+)
+def test_what_the_system_says_becomes_advice(tmp_path: Path, number: int, advice: str) -> None:
+    with pytest.raises(StoreError, match=f"file: .*{advice}"), storing(tmp_path / "file"):
+        raise OSError(number, os.strerror(number))
