@@ -26,7 +26,6 @@ DIAL_S = 5.0
 class MemoryNetwork:
     def __init__(self, seed: int, faults: LinkFaults | None = None) -> None:
         self.faults = LinkFaults() if faults is None else faults
-        """What links do that have no faults of their own; may be replaced at any time."""
         self._seed = seed
         self._special: dict[tuple[str, str], LinkFaults] = {}
         self._dice: dict[tuple[str, str], LinkDice] = {}
@@ -50,6 +49,10 @@ class MemoryNetwork:
         transport.source = known or f"{host}:50000"
         self._nodes[name] = transport
         return transport
+
+    def set_faults(self, faults: LinkFaults) -> None:
+        """Of all links that have none of their own."""
+        self.faults = faults
 
     def set_link(self, source: str, target: str, faults: LinkFaults | None) -> None:
         """Faults of one direction of one link; None goes back to the network's."""

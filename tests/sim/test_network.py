@@ -177,7 +177,7 @@ def test_messages_are_lost_doubled_and_overtaken_as_the_faults_say() -> None:
             (LinkFaults(duplication=0.5), lambda got: len(got) > 120 and len(set(got)) == 100),
             (LinkFaults(reordering=0.5), lambda got: len(got) == 100 and got != sorted(got)),
         ):
-            bench.network.faults = faults
+            bench.network.set_faults(faults)
             bob.handler.log.clear()
             for number in range(100):
                 alice.transport.send(peer("bob"), bytes([number]))
@@ -189,7 +189,7 @@ def test_messages_are_lost_doubled_and_overtaken_as_the_faults_say() -> None:
 
 def test_i09_a_full_queue_drops_and_says_so() -> None:
     async def scenario(bench: Bench) -> None:
-        alice, bob = await bench.pair()
+        alice, _ = await bench.pair()
         taken = [alice.transport.send(peer("bob"), b"x") for _ in range(QUEUE_MESSAGES + 10)]
         assert taken == [True] * QUEUE_MESSAGES + [False] * 10
         await trio.sleep(1.0)
@@ -216,7 +216,7 @@ def test_a_request_is_answered_refused_or_too_large() -> None:
 def test_requests_get_through_loss_and_fail_as_the_faults_say() -> None:
     async def scenario(bench: Bench) -> None:
         alice, _ = await bench.pair()
-        bench.network.faults = LinkFaults(loss=0.9)
+        bench.network.set_faults(LinkFaults(loss=0.9))
         assert await alice.transport.request(peer("bob"), b"hello", limit_bytes=5) == b"HELLO"
         bench.network.set_link("alice", "bob", LinkFaults(failure=1.0))
         with pytest.raises(UnreachableError, match="broke off"):
