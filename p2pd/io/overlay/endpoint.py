@@ -1,0 +1,272 @@
+"""The one UDP socket and the one task that serves it: receive a batch, let readers run, send, wait.
+
+Seconds of trio's clock. Each connection that was touched is asked for its datagrams once per turn:
+that alone makes it three times as fast as answering each datagram.
+"""
+
+import heapq
+import itertools
+import logging
+import math
+import socket
+from collections.abc import Callable
+from typing import Protocol
+
+import trio
+from aioquic.quic.configuration import QuicConfiguration
+
+from p2pd.io.overlay._aioquic172 import CONNECTION_ID_BYTES, Quic, QuicLimits
+from p2pd.io.overlay.connection import CloseCode, Connection, Ending, Watcher
+from p2pd.io.overlay.doorman import Address, Caller, Doorman, read_header
+from p2pd.io.overlay.settings import OverlaySettings, join_address
+
+BATCH_DATAGRAMS = 64
+DATAGRAM_BYTES_MAX = 2**16
+GRANULARITY_S = 0.001
+"""aioquic may find a timer not yet due that it asked for (RFC 9002 6.1.2): look again so much later."""
+
+_log = logging.getLogger(__name__)
+
+
+class Host(Watcher, Protocol):
+    """The transport, as its endpoint sees it."""
+
+    def half_open(self) -> int:
+        """Callers that have not said hello yet."""
+        ...
+
+    def called(self, connection: Connection) -> None:
+        """A new caller, of which nothing is known yet."""
+        ...
+
+
+class Endpoint:
+    def __init__(
+        self,
+        udp: socket.socket,
+        settings: OverlaySettings,
+        configuration: Callable[[bool], QuicConfiguration],
+        limits: QuicLimits,
+        host: Host,
+    ) -> None:
+        """configuration: makes the one for dialling (True) or for being dialled."""
+        self._udp = udp
+        self._settings = settings
+        self._dialler, self._listener = configuration(True), configuration(False)
+        self._limits = limits
+        self._host = host
+        self._doorman = Doorman()
+        self._routes: dict[bytes, Connection] = {}
+        self._touched: dict[Connection, None] = {}
+        self._timers: list[tuple[float, int, Connection]] = []
+        self._order = itertools.count()
+        self._waiting = trio.CancelScope()
+
+    @property
+    def family(self) -> int:
+        return self._udp.family
+
+    def dial(self, address: Address) -> Connection:
+        quic = Quic(limits=self._limits, configuration=self._dialler)
+        connection = Connection(quic, self._settings, self, self._host, dialled=True)
+        self.route(connection, quic.host_cid)
+        quic.connect(address, trio.current_time())
+        self.touch(connection)
+        return connection
+
+    async def run(self) -> None:
+        while True:
+            if self._touched:
+                await trio.lowlevel.checkpoint()
+            else:
+                with trio.CancelScope(deadline=self._next_timer()) as self._waiting:
+                    await trio.lowlevel.wait_readable(self._udp)
+            received = self._receive(trio.current_time())
+            woken = [connection.dispatch() for connection in received]
+            if any(woken):
+                # Readers go first: what they write now shares packets with the acknowledgements.
+                await trio.lowlevel.checkpoint()
+            self._fire(trio.current_time())
+            self._flush()
+
+    def close_all(self, why: str) -> None:
+        """Closes every connection, and tells the other sides at once."""
+        for connection in dict.fromkeys(self._routes.values()):
+            connection.close(CloseCode.LEFT, why)
+        self._flush()
+
+    def _flush(self) -> None:
+        """Sends what touched connections have to send."""
+        touched, self._touched = self._touched, {}
+        now_s = trio.current_time()
+        for connection in touched:
+            self._transmit(connection, now_s)
+
+    def touch(self, connection: Connection) -> None:
+        self._touched[connection] = None
+        self._waiting.deadline = -math.inf
+
+    def route(self, connection: Connection, connection_id: bytes) -> None:
+        self._routes[connection_id] = connection
+        connection.connection_ids.add(connection_id)
+
+    def unroute(self, connection: Connection, connection_id: bytes) -> None:
+        self._routes.pop(connection_id, None)
+        connection.connection_ids.discard(connection_id)
+
+    def remote(self, connection: Connection) -> str:
+        """host:port of the other side, as seen from here."""
+        address = connection.quic.get_peer_address()
+        return "" if address is None else join_address(address[0], address[1])
+
+    # Receiving
+
+    def _receive(self, now_s: float) -> list[Connection]:
+        """Takes in a batch of datagrams; returns the connections they were for."""
+        received: dict[Connection, None] = {}
+        for _ in range(BATCH_DATAGRAMS):
+            try:
+                data, address = self._udp.recvfrom(DATAGRAM_BYTES_MAX)
+            except BlockingIOError:
+                break
+            except OSError:
+                # An ICMP error of an earlier send (RFC 9000 21.12.2): not to be trusted, nothing to do.
+                continue
+            connection = self._find(data, address, now_s)
+            if connection is None:
+                continue
+            connection.received_bytes += len(data)
+            if connection.farewell:
+                self._repeat_farewell(connection)
+            elif self._guard(connection, lambda q: q.receive_datagram(data, address, now_s)):  # noqa: B023
+                received[connection] = None
+                self._touched[connection] = None
+        return list(received)
+
+    def _find(self, data: bytes, address: Address, now_s: float) -> Connection | None:
+        if not data:
+            return None
+        if not data[0] & 0x80:
+            return self._routes.get(data[1 : 1 + CONNECTION_ID_BYTES])
+        header = read_header(data)
+        if header is None:
+            return None
+        connection = self._routes.get(header.destination_cid)
+        if connection is not None:
+            return connection
+        half_open = self._host.half_open()
+        if half_open >= self._settings.half_open_max:
+            return None
+        retry = half_open >= self._settings.half_open_retry
+        verdict = self._doorman.examine(data, address, now_s, retry=retry)
+        if isinstance(verdict, Caller):
+            return self._accept(verdict)
+        if verdict is not None:
+            self._send(verdict, address)
+        return None
+
+    def _accept(self, caller: Caller) -> Connection:
+        quic = Quic(
+            limits=self._limits,
+            configuration=self._listener,
+            original_destination_connection_id=caller.original,
+            retry_source_connection_id=caller.retry_source,
+        )
+        connection = Connection(quic, self._settings, self, self._host, dialled=False)
+        self.route(connection, caller.destination)
+        self.route(connection, quic.host_cid)
+        self._host.called(connection)
+        return connection
+
+    # Sending
+
+    def _transmit(self, connection: Connection, now_s: float) -> None:
+        if connection.quic.get_peer_address() is None:
+            # A caller whose first datagram was not accepted: there is nobody to send to.
+            self._drop(connection, "the first datagram was not understood")
+            return
+        datagrams: list[tuple[bytes, Address]] = []
+        if not self._guard(connection, lambda q: datagrams.extend(q.datagrams_to_send(now_s))):
+            return
+        for data, address in datagrams:
+            connection.sent_bytes += len(data)
+            self._send(data, address)
+        if connection.ending is not None and not connection.ending.by_peer and datagrams:
+            connection.farewell = datagrams[-1:]
+        connection.transmitted()
+        wanted_s = connection.quic.get_timer()
+        if wanted_s is not None:
+            self._arm(connection, wanted_s if wanted_s > now_s else now_s + GRANULARITY_S)
+
+    def _send(self, data: bytes, address: Address) -> None:
+        try:
+            self._udp.sendto(data, address)
+        except OSError:
+            # A full buffer or no route: a lost datagram, which QUIC repairs or times out.
+            return
+
+    def _repeat_farewell(self, connection: Connection) -> None:
+        """Tells again that the connection is closed, ever more seldom (RFC 9000 10.2.1)."""
+        connection.after_farewell += 1
+        if connection.after_farewell & (connection.after_farewell - 1) == 0:
+            for data, address in connection.farewell:
+                self._send(data, address)
+
+    # Timers
+
+    def _next_timer(self) -> float:
+        return self._timers[0][0] if self._timers else math.inf
+
+    def _arm(self, connection: Connection, at_s: float) -> None:
+        if connection.timer_at is None or at_s < connection.timer_at:
+            connection.timer_at = at_s
+            heapq.heappush(self._timers, (at_s, next(self._order), connection))
+
+    def _fire(self, now_s: float) -> None:
+        due = []
+        while self._timers and self._timers[0][0] <= now_s:
+            at_s, _, connection = heapq.heappop(self._timers)
+            if connection.timer_at == at_s:
+                connection.timer_at = None
+                due.append(connection)
+        for connection in due:
+            wanted_s = connection.quic.get_timer()
+            if wanted_s is None:
+                self._forget(connection)
+            elif wanted_s > now_s:
+                self._arm(connection, wanted_s)
+            else:
+                self._expire(connection, now_s)
+
+    def _expire(self, connection: Connection, now_s: float) -> None:
+        if not self._guard(connection, lambda q: q.handle_timer(now_s)):
+            return
+        connection.dispatch()
+        if connection.quic.get_timer() is None:
+            self._forget(connection)
+        else:
+            self._touched[connection] = None
+
+    # The end of a connection
+
+    def _guard(self, connection: Connection, act: Callable[[Quic], None]) -> bool:
+        """Acts on a connection's QUIC machine. Should it fail, that connection ends and no other."""
+        try:
+            act(connection.quic)
+        except Exception:  # the border of a connection: one peer's packets must not end the node
+            if connection.ending is None:
+                _log.exception("a connection was dropped: its QUIC machine failed")
+            self._drop(connection, "internal error")
+            return False
+        return True
+
+    def _drop(self, connection: Connection, why: str) -> None:
+        """Ends a connection without a word to the other side."""
+        connection.end(Ending(CloseCode.TRANSPORT, why, by_peer=False))
+        self._forget(connection)
+
+    def _forget(self, connection: Connection) -> None:
+        for connection_id in tuple(connection.connection_ids):
+            self.unroute(connection, connection_id)
+        connection.timer_at = None
+        self._touched.pop(connection, None)
