@@ -66,5 +66,9 @@ def write_durably(path: Path, data: bytes) -> None:
     """Replaces path: after a crash it holds either its old content or data, whole."""
     with storing(path):
         aside = write_aside(path.parent, data)
-        aside.replace(path)
+        try:
+            aside.replace(path)
+        except OSError:
+            aside.unlink()
+            raise
         sync_directory(path.parent)

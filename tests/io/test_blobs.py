@@ -1,4 +1,3 @@
-import errno
 import os
 import stat
 import threading
@@ -11,7 +10,6 @@ import trio.testing
 from p2pd.core.artifact import CHUNK_BYTES, Manifest
 from p2pd.errors import LocalError, RemoteError, StoreError
 from p2pd.io.blob_files import MAX_MANIFEST_BYTES
-from p2pd.io.durable import storing
 from p2pd.io.files import ArtifactFiles
 from p2pd.ports import BlobStore
 from tests.io.blob_bench import Bench, chunk, content, described, run
@@ -303,17 +301,3 @@ def test_the_directory_is_private(bench: Bench) -> None:
 
 def test_the_largest_manifest_can_be_read_back() -> None:
     assert 35 * (2**40 // CHUNK_BYTES) < MAX_MANIFEST_BYTES
-
-
-@pytest.mark.parametrize(
-    ("number", "advice"),
-    [
-        (errno.ENOSPC, "the disk is full: free some space"),
-        (errno.EROFS, "read-only"),
-        (errno.EACCES, "permission denied"),
-        (errno.ELOOP, "Too many levels of symbolic links"),
-    ],
-)
-def test_what_the_system_says_becomes_advice(tmp_path: Path, number: int, advice: str) -> None:
-    with pytest.raises(StoreError, match=f"file: .*{advice}"), storing(tmp_path / "file"):
-        raise OSError(number, os.strerror(number))

@@ -1,0 +1,70 @@
+"""The data directory of a node: what lies where, and one process at a time.
+
+The lock is the kernel's (flock), so it ends with its holder, however that ends.
+"""
+
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from p2pd.errors import StoreError
+from p2pd.io.durable import storing
+
+PID_BYTES = 20
+"""Written over the old one, never truncated first: it must work on a full disk."""
+
+
+class DataDirectory:
+    def __init__(self, path: Path) -> None:
+        """Makes the directory if need be and takes its lock.
+
+        Raises:
+            StoreError: another process holds it, or it cannot be used; the message says which.
+        """
+        self.path = path.absolute()
+        self.ledger = self.path / "ledger.sqlite"
+        self.blobs = self.path / "blobs"
+        self.key = self.path / "key"
+        self.log = self.path / "log"
+        with storing(self.path.parent):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        with storing(self.path):
+            self.path.mkdir(mode=0o700, exist_ok=True)
+        self._descriptor = _take_lock(self.path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Releases the lock. Its file stays: removing it would let two processes hold one each."""
+        os.close(self._descriptor)
+
+
+def _take_lock(directory: Path) -> int:
+    path = directory / "lock"
+    with storing(path):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.pwrite(descriptor, f"{os.getpid():<{PID_BYTES - 1}}\n".encode(), 0)
+        except BlockingIOError as error:
+            holder = os.pread(descriptor, PID_BYTES, 0).decode("ascii", "replace").strip()
+            os.close(descriptor)
+            raise StoreError(
+                f"data directory {directory} is in use by process {holder or 'unknown'}: "
+                "stop it, or choose another directory with --data-dir"
+            ) from error
+        except OSError:
+            os.close(descriptor)
+            raise
+    return descriptor
