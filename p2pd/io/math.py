@@ -1,0 +1,244 @@
+"""The math process, seen from the daemon: implements the Math port.
+
+One call at a time, in the order in which they were made. A process that dies, hangs or is cancelled
+in a call is killed with its whole group, and a new one is started for the next call.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Protocol
+
+import trio
+
+from p2pd.core.artifact import Manifest
+from p2pd.core.encoding import decode, encode
+from p2pd.core.ids import ArtifactId
+from p2pd.core.work import Inspection, InspectJob, Merged, MergeJob
+from p2pd.errors import LocalError, RemoteError, UnreachableError
+from p2pd.io.frames import read_frame, write_frame
+from p2pd.tensors.calls import (
+    ERRORS,
+    FRAME_BYTES_MAX,
+    Answer,
+    Call,
+    CallKind,
+    InputFile,
+    MergeAnswer,
+    Outcome,
+)
+
+REAP_S = 5.0
+"""How long a killed process may take to go; only a failing disk can hold it longer."""
+COMPLAINT_BYTES = 2000
+"""Of the end of what a dead process wrote to its standard error."""
+
+
+class ArtifactFiles(Protocol):
+    """The part of a file store of artifacts that the math process needs."""
+
+    def path(self, artifact: ArtifactId) -> Path:
+        """The file of a complete artifact.
+
+        Raises:
+            StoreError: it is not here.
+        """
+        ...
+
+    def manifest(self, artifact: ArtifactId) -> Manifest | None: ...
+
+    def temporary(self, suffix: str) -> Path:
+        """A path that nothing uses yet, in the directory of the artifacts."""
+        ...
+
+    async def adopt(self, path: Path, manifest: Manifest) -> ArtifactId:
+        """Makes a finished file, written to a temporary path, the file of its artifact.
+
+        Raises:
+            StoreError: the quota or the disk reserve would be exceeded.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MathConfig:
+    deadline_s: float = 600.0
+    """For one call. Merging 50 updates of 500 MB takes minutes; beyond, it is taken for hung."""
+    memory_bytes: int = 2 * 2**30
+    """What it may allocate. Merging takes a few hundred kB per update, however large the model."""
+
+
+@dataclass(slots=True)
+class _Child:
+    process: subprocess.Popen[bytes]
+    calls: trio.lowlevel.FdStream
+    answers: trio.lowlevel.FdStream
+    complaints: IO[bytes]
+
+
+class MathProcess:
+    """Use open(). A call raises UnreachableError, with the cause, when the process died or hung."""
+
+    def __init__(self, files: ArtifactFiles, config: MathConfig) -> None:
+        self._files = files
+        self._config = config
+        self._turn = trio.Lock()
+        self._child: _Child | None = None
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def open(cls, files: ArtifactFiles, config: MathConfig) -> AsyncIterator["MathProcess"]:
+        """Starts the process; leaving kills it.
+
+        Must be entered on the main thread: the process dies with the thread that started it.
+        """
+        self = cls(files, config)
+        self._child = _start(config)
+        try:
+            yield self
+        finally:
+            await self._kill()
+
+    @property
+    def process_id(self) -> int | None:
+        """None between the end of one process and the start of the next."""
+        return self._child.process.pid if self._child is not None else None
+
+    async def inspect(self, job: InspectJob) -> Inspection:
+        files = self._inputs((job.artifact,))
+        result = await self._call(Call(CallKind.INSPECT, encode(job), files, ""))
+        return decode(Inspection, result)
+
+    async def merge(self, job: MergeJob) -> Merged:
+        files = self._inputs((job.base, *(entry.artifact for entry in job.inputs)))
+        output = self._files.temporary(".merging").absolute()
+        try:
+            call = Call(CallKind.MERGE, encode(job), files, str(output))
+            result = await self._call(call)
+            answer = decode(MergeAnswer, result, limit_bytes=FRAME_BYTES_MAX)
+            head = await self._files.adopt(output, answer.manifest)
+        finally:
+            output.unlink(missing_ok=True)
+        if head != answer.merged.head:
+            raise LocalError(f"the store names {head.hex()} what the merge named otherwise")
+        return answer.merged
+
+    async def self_test(self) -> None:
+        await self._call(Call(CallKind.SELF_TEST, b"", (), ""))
+
+    def _inputs(self, artifacts: tuple[ArtifactId, ...]) -> tuple[InputFile, ...]:
+        return tuple(
+            InputFile(artifact, str(self._files.path(artifact).absolute()))
+            for artifact in sorted(set(artifacts))
+        )
+
+    async def _call(self, call: Call) -> bytes:
+        async with self._turn:
+            answer = await self._exchange(call)
+        if answer.outcome is not Outcome.DONE:
+            raise ERRORS[answer.outcome](answer.detail)
+        return answer.result
+
+    async def _exchange(self, call: Call) -> Answer:
+        name = call.kind.name.lower()
+        answer = None
+        try:
+            with trio.move_on_after(self._config.deadline_s):
+                answer = await self._attempt(encode(call), name)
+        except RemoteError as error:
+            raise UnreachableError(f"the math process broke off in {name}: {error}") from error
+        finally:
+            if (
+                answer is None
+            ):  # hung, dead, or the caller was cancelled: what it says next is stale
+                await self._kill()
+        if answer is None:
+            limit = f"{self._config.deadline_s:g} s"
+            raise UnreachableError(f"the math process took more than {limit} for {name}: killed")
+        return answer
+
+    async def _attempt(self, frame: bytes, name: str) -> Answer:
+        child = await self._ask(frame)
+        reply = await read_frame(child.answers, FRAME_BYTES_MAX)
+        if reply is None:
+            raise UnreachableError(f"the math process ended in {name}: {await self._kill()}")
+        return decode(Answer, reply, limit_bytes=FRAME_BYTES_MAX)
+
+    async def _ask(self, frame: bytes) -> _Child:
+        """Sends a call; starts a process if there is none, or if the last one died while idle."""
+        if self._child is not None:
+            try:
+                await write_frame(self._child.calls, frame)
+            except UnreachableError:
+                await self._kill()
+            else:
+                return self._child
+        self._child = _start(self._config)
+        await write_frame(self._child.calls, frame)
+        return self._child
+
+    async def _kill(self) -> str:
+        """Ends the process and all that it started; returns how it ended."""
+        child, self._child = self._child, None
+        if child is None:
+            return "it had ended before"
+        with trio.CancelScope(shield=True):
+            await trio.aclose_forcefully(child.calls)
+            await trio.aclose_forcefully(child.answers)
+            # Not reaped yet, so its id is still its own, dead or alive.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.process.pid, signal.SIGKILL)
+            with trio.move_on_after(REAP_S):
+                await trio.to_thread.run_sync(child.process.wait, abandon_on_cancel=True)
+        with child.complaints as complaints:
+            return _cause(child.process.returncode, _last_line(complaints))
+
+
+def _start(config: MathConfig) -> _Child:
+    # subprocess.Popen, not trio.open_process: that starts it in a thread of its own, and when that
+    # thread ends, PR_SET_PDEATHSIG kills the process.
+    complaints = tempfile.TemporaryFile()  # noqa: SIM115  closed when the process is killed
+    call_read, call_write = os.pipe()
+    answer_read, answer_write = os.pipe()
+    numbers = [str(call_read), str(answer_write), str(config.memory_bytes)]
+    threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "p2pd.tensors.serve", *numbers],
+            stdin=subprocess.DEVNULL,
+            stdout=complaints,
+            stderr=complaints,
+            pass_fds=(call_read, answer_write),
+            start_new_session=True,
+            env={**os.environ, **threads},
+        )
+    except OSError as error:
+        os.close(call_write)
+        os.close(answer_read)
+        complaints.close()
+        raise UnreachableError(f"the math process cannot be started: {error.strerror}") from error
+    finally:
+        os.close(call_read)
+        os.close(answer_write)
+    streams = trio.lowlevel.FdStream(call_write), trio.lowlevel.FdStream(answer_read)
+    return _Child(process, *streams, complaints)
+
+
+def _cause(status: int | None, complaint: str) -> str:
+    if status is None:
+        return f"killed, but it did not end within {REAP_S:g} s"
+    how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+    return f"{how}: {complaint}" if complaint else how
+
+
+def _last_line(complaints: IO[bytes]) -> str:
+    size_bytes = complaints.seek(0, os.SEEK_END)
+    complaints.seek(max(0, size_bytes - COMPLAINT_BYTES))
+    lines = complaints.read().decode(errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")

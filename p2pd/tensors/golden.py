@@ -1,0 +1,178 @@
+"""A fixed merge whose results are known: does this machine compute the bits that all others do?
+
+The inputs hold both zeros, denormals, values near the largest float32, every floating type,
+buffers, and a tensor longer than one chunk. They come from integer arithmetic, not from a random
+generator.
+"""
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from p2pd.core.artifact import ArtifactKind
+from p2pd.core.encoding import encode
+from p2pd.core.ids import ArtifactId, UpdateId, digest
+from p2pd.core.work import (
+    MILLION,
+    Merged,
+    MergeInput,
+    MergeJob,
+    MergeRule,
+    OuterRule,
+    Schema,
+    TensorSpec,
+)
+from p2pd.errors import LocalError
+from p2pd.tensors.files import ArtifactWriter
+from p2pd.tensors.formats import FORMATS, Stored, Values
+from p2pd.tensors.formats import encode as store
+from p2pd.tensors.layout import element_count
+from p2pd.tensors.merge import merge
+
+UPDATES = 5
+WEIGHTS = (2**53 + 1, 3 * 2**52 + 7, 2**53 - 1, 640, 2**52 + 3)
+"""Some that float64 must round, one that hardly counts."""
+SCHEMA = Schema(
+    (
+        TensorSpec("bias", "F16", (130,), False),
+        TensorSpec("counter", "I64", (), True),
+        TensorSpec("double", "F64", (7, 11), False),
+        TensorSpec("half", "BF16", (3, 5, 70), False),
+        TensorSpec("mask", "BOOL", (5,), True),
+        TensorSpec("running", "F32", (33,), True),
+        TensorSpec("scalar", "F32", (), False),
+        TensorSpec("weight", "F32", (317, 211), False),
+    )
+)
+SMALL = (0.0, 1e-45, -1e-45, 1e-40, 2.0**-126, -(2.0**-149), 6e-8, 0.0, 1.0, 1.0 + 2.0**-23, -1.0)
+"""What rounding, denormals and the two zeros could make differ; rotated from update to update."""
+HUGE = (255 * 2.0**120, -255 * 2.0**120)
+"""The largest BF16: where training left it alone, and in a buffer, where updates differ by it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Golden:
+    rule: MergeRule
+    result: str
+    """SHA-256 over the encoded Merged: head, clips, norms and exponents."""
+
+
+GOLDEN = (
+    Golden(
+        MergeRule("mean", MILLION, 0),
+        "918b7f7a48ae549f8e18af42de7ed61436e305ae0c473c11d7d3d7c9e3bf088e",
+    ),
+    Golden(
+        MergeRule("norm_clipped_mean", 900_000, 0),
+        "61ed09348caeb92e34a0b518d1626e82980b045218f8c3aa823fc20478e3d6d1",
+    ),
+    Golden(
+        MergeRule("norm_clipped_mean", 2 * MILLION, 0),
+        "aec23299c52f12369ef6a75f29c2b86b942aa56fb17b6a7623eec2da21029254",
+    ),
+    Golden(
+        MergeRule("trimmed_mean", MILLION, 200_000),
+        "eb2e88e587b41183ccb814bb573ec1cdffc25de2332144c138c2fc12779aea01",
+    ),
+)
+
+
+def self_test() -> None:
+    """Merges the golden inputs under every rule.
+
+    Raises:
+        LocalError: other bits came out: this machine must not vote.
+    """
+    with tempfile.TemporaryDirectory(prefix="p2pd-golden-") as directory:
+        for golden, found in zip(GOLDEN, golden_results(Path(directory)), strict=True):
+            if found != golden.result:
+                raise LocalError(
+                    f"self-test: {golden.rule.name} gives {found[:10]}, not {golden.result[:10]}: "
+                    "numpy on this machine computes other bits; it must not vote"
+                )
+
+
+def golden_results(directory: Path, arrival: tuple[int, ...] = tuple(range(UPDATES))) -> list[str]:
+    """What each golden rule gives here, with the updates arriving in any order."""
+    base = write_golden(directory / "base", ArtifactKind.HEAD, 0)
+    paths = {base: directory / "base"}
+    inputs: list[MergeInput] = []
+    for number in arrival:
+        path = directory / f"update-{number}"
+        update = write_golden(path, ArtifactKind.UPDATE, number + 1)
+        paths[update] = path
+        name = UpdateId(digest("golden", bytes([number])))
+        inputs.append(MergeInput(name, update, WEIGHTS[number]))
+    inputs = sorted(inputs, key=lambda entry: entry.update)
+    return [
+        _result(base, tuple(inputs), golden.rule, paths, directory / f"head-{number}")
+        for number, golden in enumerate(GOLDEN)
+    ]
+
+
+def _result(
+    base: ArtifactId,
+    inputs: tuple[MergeInput, ...],
+    rule: MergeRule,
+    paths: dict[ArtifactId, Path],
+    out_path: Path,
+) -> str:
+    outer = OuterRule("mean", MILLION, 0)
+    merged, _ = merge(paths, MergeJob(base, None, SCHEMA, inputs, None, rule, outer), out_path)
+    return fingerprint(merged)
+
+
+def fingerprint(merged: Merged) -> str:
+    return digest("golden", encode(merged)).hex()
+
+
+def write_golden(path: Path, kind: ArtifactKind, seed: int) -> ArtifactId:
+    """Writes the base (seed 0), or an update near it; the last update is far off. Keeps -0.0."""
+    with ArtifactWriter(path, kind, SCHEMA) as writer:
+        for number, tensor in enumerate(SCHEMA.tensors):
+            writer.write(_elements(tensor, number, seed))
+        return writer.finish().id
+
+
+def _elements(tensor: TensorSpec, number: int, seed: int) -> Stored:
+    count = element_count(tensor)
+    shared, own = _scrambled(count, number), _scrambled(count, 1000 * seed + 500 + number)
+    if tensor.dtype == "BOOL":
+        return (own % np.uint64(2)).astype(np.uint8)
+    if not FORMATS[tensor.dtype].floating:
+        return own.view(np.int64)
+    step = 0.0 if seed == 0 else 4.0 if seed == UPDATES else 0.0625
+    values = _fractions(shared) + _fractions(own) * step
+    if tensor.name == "running":
+        special = HUGE + SMALL
+        values = np.array([special[(place + seed) % len(special)] for place in range(count)])
+    elif count > len(SMALL) + len(HUGE):
+        for place in range(len(SMALL)):
+            values[place] = SMALL[(place + seed) % len(SMALL)]
+        if tensor.dtype != "F16":
+            values[len(SMALL) : len(SMALL) + len(HUGE)] = HUGE
+    return _with_minus_zeros(store(values, tensor.dtype), tensor.dtype, seed)
+
+
+def _with_minus_zeros(stored: Stored, dtype: str, seed: int) -> Stored:
+    """Turns every other zero negative."""
+    minus_zero = np.array([0x8000 if dtype == "BF16" else -0.0]).astype(stored.dtype)
+    every_other = (np.arange(len(stored)) + seed) % 2 == 0
+    return np.where((stored == 0) & every_other, minus_zero, stored)
+
+
+def _scrambled(count: int, seed: int) -> npt.NDArray[np.uint64]:
+    """Source: SplitMix64, Steele, Lea and Flood, 2014."""
+    state = (np.arange(1, count + 1, dtype=np.uint64) + np.uint64(seed << 32)) * np.uint64(
+        0x9E3779B97F4A7C15
+    )
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return state ^ (state >> np.uint64(31))
+
+
+def _fractions(scrambled: npt.NDArray[np.uint64]) -> Values:
+    return (scrambled >> np.uint64(11)).astype(np.float64) * 2.0**-53 - 0.5

@@ -1,0 +1,75 @@
+"""The math process: python -m p2pd.tensors.serve READ_FD WRITE_FD MEMORY_BYTES.
+
+Takes one call at a time from the first inherited pipe and answers on the second. Ends with its
+pipe, and on Linux also with the thread that started it. The parent sets the thread counts of
+numeric libraries in the environment, before numpy is loaded here.
+"""
+
+import ctypes
+import os
+import resource
+import signal
+import sys
+from pathlib import Path
+
+from p2pd.core.encoding import decode, encode
+from p2pd.core.work import InspectJob, MergeJob
+from p2pd.errors import LocalError, RemoteError, StoreError, UsageError
+from p2pd.tensors.calls import FRAME_BYTES_MAX, Answer, Call, CallKind, MergeAnswer, Outcome
+from p2pd.tensors.frames import read_frame, write_frame
+from p2pd.tensors.golden import self_test
+from p2pd.tensors.inspection import inspect
+from p2pd.tensors.merge import merge
+
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+def main(arguments: list[str]) -> None:
+    read_descriptor, write_descriptor, memory_bytes = (int(argument) for argument in arguments)
+    die_with_parent()
+    # The data limit counts what is allocated, not the mapped files, which may be many times larger.
+    resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
+    while (frame := read_frame(read_descriptor, FRAME_BYTES_MAX)) is not None:
+        write_frame(write_descriptor, encode(answer(frame, memory_bytes)))
+
+
+def die_with_parent() -> None:
+    if sys.platform != "linux":
+        return  # elsewhere the end of the pipe alone has to do
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+        raise LocalError(f"prctl: {os.strerror(ctypes.get_errno())}")
+
+
+def answer(frame: bytes, memory_bytes: int) -> Answer:
+    """Carries out one call. Errors that are ours travel as such; any other ends the process."""
+    try:
+        return Answer(Outcome.DONE, "", carry_out(decode(Call, frame, limit_bytes=FRAME_BYTES_MAX)))
+    except RemoteError as error:
+        return Answer(Outcome.REMOTE, str(error), b"")
+    except LocalError as error:
+        return Answer(Outcome.LOCAL, str(error), b"")
+    except StoreError as error:
+        return Answer(Outcome.STORE, str(error), b"")
+    except UsageError as error:
+        return Answer(Outcome.USAGE, str(error), b"")
+    except MemoryError:
+        text = f"the math process's memory limit of {memory_bytes} bytes is too small: raise it"
+        return Answer(Outcome.USAGE, text, b"")
+
+
+def carry_out(call: Call) -> bytes:
+    """The encoded result."""
+    paths = {entry.artifact: Path(entry.path) for entry in call.files}
+    match call.kind:
+        case CallKind.INSPECT:
+            return encode(inspect(paths, decode(InspectJob, call.job, limit_bytes=FRAME_BYTES_MAX)))
+        case CallKind.MERGE:
+            job = decode(MergeJob, call.job, limit_bytes=FRAME_BYTES_MAX)
+            return encode(MergeAnswer(*merge(paths, job, Path(call.output))))
+        case CallKind.SELF_TEST:
+            self_test()
+            return b""
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
