@@ -1,0 +1,534 @@
+"""Validators that vote on one height over a bad network, in virtual time, from one seed. Units: seconds.
+
+The machines are the real ones; checks, fetches and liars are made up. Choices are what they decide: the id of
+a decision is their digest. Choices that begin with GONE can never be fetched.
+"""
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import TypeVar, assert_never
+
+from p2pd.core.ids import (
+    DecisionId,
+    NetworkId,
+    PeerId,
+    PublicKey,
+    RevisionId,
+    TermId,
+    digest,
+    peer_id,
+)
+from p2pd.core.signed import Scope, Signed, message_of
+from p2pd.core.votes import NO_ROUND, Certificate, Reason, ReasonKind, Step, Vote
+from p2pd.core.voting.certificate import check_certificate
+from p2pd.core.voting.events import (
+    Accuse,
+    BodyChecked,
+    Build,
+    Built,
+    CertificateSeen,
+    Check,
+    Checked,
+    Close,
+    Closed,
+    Decided,
+    Defence,
+    Effect,
+    Event,
+    FetchValue,
+    ForeignVote,
+    Forked,
+    Judgement,
+    Persist,
+    ProposalSeen,
+    Resumed,
+    RoundStarted,
+    Send,
+    VoteSeen,
+)
+from p2pd.core.voting.evidence import Evidence, check_evidence
+from p2pd.core.voting.exchange import Inventory
+from p2pd.core.voting.machine import Machine
+from p2pd.core.voting.members import Member, Members
+from p2pd.core.voting.proposals import PROPOSAL, Proposal
+from p2pd.core.voting.quorums import VOTE
+from p2pd.core.voting.rules import Setup
+from p2pd.core.voting.timers import CheckTimes
+
+T = TypeVar("T")
+
+UNDECIDED = b"undecided"
+GONE = b"gone"
+Message = Signed[Vote] | Signed[Proposal] | Inventory | Certificate
+
+
+def scope_of(height: int) -> Scope:
+    return Scope(NetworkId(b"n" * 32), TermId(b"t" * 32), "digits", RevisionId(b"r" * 32), height)
+
+
+def value_of(choices: bytes) -> DecisionId:
+    return DecisionId(digest("decision", choices))
+
+
+def key_of(name: int) -> PublicKey:
+    return PublicKey(digest("test key", name.to_bytes(2)))
+
+
+@dataclass(frozen=True)
+class Signer:
+    """Signs so that different messages have different signatures; nobody verifies them here."""
+
+    key: PublicKey
+
+    def __call__(self, kind: str, scope: Scope, content: T) -> Signed[T]:
+        signature = digest("test signature", message_of(kind, scope, self.key, content))
+        return Signed(kind, scope, self.key, content, signature)
+
+
+def unit_members(count: int, quorum: int) -> Members:
+    keys = [key_of(name) for name in range(count)]
+    return Members.of([Member(peer_id(key), key, 1) for key in keys], quorum)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What happens in a run. The last member is the liar, if there is one."""
+
+    count: int
+    quorum: int
+    liar: str | None = None
+    """silent | nil | gone | bad-pol | chaos."""
+    crashes: int = 0
+    restarts: int = 0
+    check_s: tuple[float, float] = (0.1, 0.3)
+    recent_s: float | None = None
+    """What earlier checks took; None: there were none."""
+    check_limit_s: float = 60.0
+    rejects: float = 0.0
+    """How often a validator rejects somebody else's choices."""
+    closing_s: float = 2.0
+    """Within so long all close the height."""
+    calm_s: float | None = None
+    """From then on nothing is lost; None: drawn."""
+    loss: float = 0.5
+    isolated_s: float = 0.0
+    """The first validator hears nothing until so long after the calm."""
+    proposals_lost: bool = False
+    """All of them, until the calm."""
+    late_crash: bool = False
+    patience_s: float = 900.0
+    off: frozenset[Defence] = frozenset()
+
+
+class Simulation:
+    def __init__(self, seed: int, plan: Plan) -> None:
+        self.random = Random(seed)
+        self.plan = plan
+        self.members = unit_members(plan.count, plan.quorum)
+        self.scope = scope_of(self.random.randrange(100))
+        self.now_s = 0.0
+        self.calm_s = self.random.uniform(0, 25) if plan.calm_s is None else plan.calm_s
+        self.evidence: list[Evidence] = []
+        self.certificates: list[Certificate] = []
+        self.foreign: list[PublicKey] = []
+        self.forks = 0
+        self.accepts: dict[tuple[PublicKey, bytes], bool] = {}
+        self._heap: list[tuple[float, int, Callable[[], None]]] = []
+        self._count = 0
+        self._side = [self.random.randrange(2) for _ in range(plan.count)]
+        self._split = self.random.random() < 0.5
+        keys = [member.key for member in self.members.rows]
+        self.liar = Liar(self, keys.pop()) if plan.liar else None
+        self.nodes = [Node(self, key) for key in keys]
+        self._schedule_faults()
+
+    def _schedule_faults(self) -> None:
+        plan, draw = self.plan, self.random
+        for node in self.nodes:
+            self.at(draw.uniform(0, plan.closing_s), node.close)
+            self.at(draw.uniform(0, 1), node.gossip)
+        victims = draw.sample(self.nodes, min(len(self.nodes), plan.crashes + plan.restarts))
+        for node in victims[: plan.crashes]:
+            self.at(draw.uniform(0, self.calm_s + 10), node.kill)
+        for node in victims[plan.crashes :]:
+            for _ in range(draw.randint(1, 2)):
+                if draw.random() < 0.5:
+                    node.dies_at_send = draw.randint(1, 6)
+                else:
+                    self.at(draw.uniform(0, self.calm_s + 10), node.restart)
+        if plan.late_crash:
+            self.at(self.calm_s, self.nodes[-1].kill)
+        if self.liar:
+            self.at(0.5, self.liar.act)
+
+    def at(self, delay_s: float, action: Callable[[], None]) -> None:
+        self._count += 1
+        heapq.heappush(self._heap, (self.now_s + delay_s, self._count, action))
+
+    def run(self) -> "Simulation":
+        end_s = self.calm_s + self.plan.patience_s
+        while self._heap and not all(node.finished for node in self.nodes):
+            self.now_s, _, action = heapq.heappop(self._heap)
+            if self.now_s > end_s:
+                break
+            action()
+        return self
+
+    def send(self, source: PublicKey, target: "Node", message: Message) -> None:
+        plan, draw = self.plan, self.random
+        calm = self.now_s >= self.calm_s
+        first = self.members.rows[0].key
+        if first in (source, target.key) and self.now_s < self.calm_s + plan.isolated_s:
+            return
+        proposal = isinstance(message, Signed) and message.kind == PROPOSAL
+        if not calm and plan.proposals_lost and proposal:
+            return
+        places = self.members.positions
+        apart = self._split and self._side[places[source]] != self._side[places[target.key]]
+        if not calm and (draw.random() < plan.loss or apart):
+            return
+        self.at(draw.uniform(0.01, 0.1 if calm else 3), lambda: target.hear(source, message))
+
+    def broadcast(self, source: PublicKey, message: Message) -> None:
+        for node in self.nodes:
+            if node.key != source:
+                self.send(source, node, message)
+
+    def served(self, value: DecisionId) -> bytes | None:
+        """Choices of a decision, from any running node that has them, or from the liar."""
+        for node in self.nodes:
+            if node.running and value in node.bodies:
+                return node.bodies[value]
+        return self.liar.bodies.get(value) if self.liar else None
+
+    # What came of it
+
+    @property
+    def stuck(self) -> list["Node"]:
+        return [node for node in self.nodes if not node.finished]
+
+    @property
+    def values(self) -> set[DecisionId]:
+        return {certificate.value for certificate in self.certificates}
+
+    def accused(self) -> set[PeerId]:
+        named = set()
+        for evidence in self.evidence:
+            guilty = check_evidence(self.members, evidence)
+            assert guilty is not None, "evidence that shows nothing"
+            named.add(guilty)
+        return named
+
+    def check_safety(self) -> None:
+        """One decision, whose certificates hold; nobody honest accused."""
+        for certificate in self.certificates:
+            check_certificate(self.members, self.scope, certificate)
+        assert len(self.values) <= 1
+        assert not self.forks
+        assert not self.foreign
+        assert self.accused() <= ({peer_id(self.liar.key)} if self.liar else set())
+
+    def check(self) -> None:
+        self.check_safety()
+        assert not self.stuck, [node.machine.view() for node in self.stuck]
+
+
+@dataclass
+class Node:
+    simulation: Simulation
+    key: PublicKey
+    stored: bytes | None = None
+    dead: bool = False
+    down: bool = False
+    decided: Certificate | None = None
+    dies_at_send: int = 0
+    sent: int = 0
+    built: int = 0
+    started: int = 0
+    """How often the process started: what was under way before is over."""
+    bodies: dict[DecisionId, bytes] = field(default_factory=dict)
+    """Kept on disk."""
+    queue: list[bytes] = field(default_factory=list)
+    busy: bool = False
+    wake_s: float | None = None
+
+    def __post_init__(self) -> None:
+        plan = self.simulation.plan
+        self.check_s = self.simulation.random.uniform(*plan.check_s)
+        self.bodies[value_of(UNDECIDED)] = UNDECIDED
+        self.closed = False
+        self.boot()
+
+    def boot(self) -> None:
+        plan = self.simulation.plan
+        times = CheckTimes(plan.check_limit_s)
+        if plan.recent_s is not None:
+            for _ in range(8):
+                times.add(plan.recent_s)
+        setup = Setup(
+            members=self.simulation.members,
+            scope=self.simulation.scope,
+            me=self.key,
+            sign=Signer(self.key),
+            checks=times,
+            undecided=UNDECIDED,
+            defences_off=plan.off,
+        )
+        self.machine = Machine(setup, self.stored)
+        self.started += 1
+        self.queue, self.busy, self.wake_s = [], False, None
+        self.fetching: set[DecisionId] = set()
+
+    @property
+    def running(self) -> bool:
+        return not self.dead and not self.down
+
+    @property
+    def finished(self) -> bool:
+        return self.dead or self.decided is not None
+
+    # Faults
+
+    def kill(self) -> None:
+        self.dead = True
+
+    def restart(self) -> None:
+        if not self.running or self.decided:
+            return
+        self.down = True
+        self.simulation.at(self.simulation.random.uniform(0.5, 5), self.up)
+
+    def up(self) -> None:
+        self.down = False
+        self.boot()
+        self.tell(Resumed())
+        if self.closed:
+            self.tell(Close())
+
+    # The world
+
+    def later(self, delay_s: float, action: Callable[[], None]) -> None:
+        started = self.started
+
+        def act() -> None:
+            if self.running and self.started == started and not self.decided:
+                action()
+
+        self.simulation.at(delay_s, act)
+
+    def close(self) -> None:
+        self.closed = True
+        self.tell(Close())
+
+    def tell(self, event: Event) -> None:
+        if self.running and not self.decided:
+            self.carry_out(self.machine.handle(event, self.simulation.now_s))
+
+    def tick(self) -> None:
+        deadline_s = self.machine.next_deadline_s()
+        if deadline_s is None or deadline_s > self.simulation.now_s:
+            return
+        self.carry_out(self.machine.tick(self.simulation.now_s))
+
+    def hear(self, source: PublicKey, message: Message) -> None:
+        if not self.running:
+            return
+        if self.decided:
+            if not isinstance(message, Certificate):
+                self.answer(source, self.decided)
+            return
+        match message:
+            case Certificate():
+                self.tell(CertificateSeen(message))
+            case Inventory():
+                for missing in self.machine.missing(message):
+                    self.answer(source, missing)
+            case Signed(kind="vote"):
+                self.tell(VoteSeen(message))
+            case _:
+                self.tell(ProposalSeen(message))
+
+    def answer(self, target: PublicKey, message: Message) -> None:
+        for node in self.simulation.nodes:
+            if node.key == target:
+                self.simulation.send(self.key, node, message)
+
+    def gossip(self) -> None:
+        if self.dead:
+            return
+        if self.running:
+            said: list[Message] = [self.machine.inventory(), *self.machine.own_latest()]
+            for message in [self.decided] if self.decided else said:
+                self.simulation.broadcast(self.key, message)
+        self.simulation.at(1.0, self.gossip)
+
+    def carry_out(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if not self.running:
+                return
+            self.carry_out_one(effect)
+        deadline_s = self.machine.next_deadline_s()
+        assert deadline_s is None or deadline_s > self.simulation.now_s
+        if deadline_s is not None and deadline_s != self.wake_s:
+            self.wake_s = deadline_s
+            self.later(deadline_s - self.simulation.now_s + 1e-9, self.tick)
+
+    def carry_out_one(self, effect: Effect) -> None:
+        match effect:
+            case Persist(state):
+                self.stored = state
+            case Send(message):
+                self.say(message)
+            case Build(round_):
+                self.later(0.05, lambda: self.build(round_))
+            case Check(choices, _):
+                self.enqueue(choices)
+            case FetchValue(value, _):
+                self.fetching.add(value)
+                self.fetch(value)
+            case Decided(certificate):
+                self.decided = certificate
+                self.simulation.certificates.append(certificate)
+            case Accuse(evidence):
+                self.simulation.evidence.append(evidence)
+            case Forked():
+                self.simulation.forks += 1
+            case ForeignVote():
+                self.simulation.foreign.append(self.key)
+            case Closed() | RoundStarted():
+                pass
+            case _:
+                assert_never(effect)
+
+    def say(self, message: Signed[Vote] | Signed[Proposal]) -> None:
+        self.sent += 1
+        if self.sent == self.dies_at_send:
+            # Half of them die with the message stored and not sent, half with it sent and not heeded.
+            if self.simulation.random.random() < 0.5:
+                self.simulation.broadcast(self.key, message)
+            self.restart()
+            return
+        self.simulation.broadcast(self.key, message)
+
+    def build(self, round_: int) -> None:
+        self.built += 1
+        choices = b"choices %d of round %d by " % (self.started * 100 + self.built, round_)
+        self.tell(Built(round_, choices + self.key[:4]))
+
+    # Checks: one at a time, the newest first
+
+    def enqueue(self, choices: bytes) -> None:
+        if choices == UNDECIDED:
+            self.finish(choices)
+        elif not choices.startswith(GONE):
+            self.queue.append(choices)
+            self.later(0.05, self.work)
+
+    def work(self) -> None:
+        if self.busy or not self.queue:
+            return
+        choices = self.queue.pop()
+        self.busy = True
+        self.later(self.check_s, lambda: self.end(choices))
+
+    def end(self, choices: bytes) -> None:
+        self.busy = False
+        self.finish(choices)
+        self.work()
+
+    def finish(self, choices: bytes) -> None:
+        value = value_of(choices)
+        self.bodies[value] = choices
+        fine = self.accepts(choices)
+        reasons = () if fine else (Reason(ReasonKind.CANARY, value, 0),)
+        judgement = Judgement.ACCEPT if fine else Judgement.REJECT
+        self.tell(Checked(choices, value, True, judgement, reasons))
+
+    def accepts(self, choices: bytes) -> bool:
+        place = (self.key, choices)
+        table = self.simulation.accepts
+        if place not in table:
+            mine = choices.endswith(self.key[:4]) or choices == UNDECIDED
+            table[place] = mine or self.simulation.random.random() >= self.simulation.plan.rejects
+        return table[place]
+
+    def fetch(self, value: DecisionId) -> None:
+        choices = self.simulation.served(value)
+        if choices is None:
+            self.later(0.5, lambda: self.fetch(value))
+        elif choices == UNDECIDED:
+            self.tell(BodyChecked(value, choices, True))
+        else:
+            self.later(self.check_s, lambda: self.fetched(value, choices))
+
+    def fetched(self, value: DecisionId, choices: bytes) -> None:
+        self.bodies[value] = choices
+        self.tell(BodyChecked(value, choices, True))
+
+
+@dataclass
+class Liar:
+    simulation: Simulation
+    key: PublicKey
+    bodies: dict[DecisionId, bytes] = field(default_factory=dict)
+    done: set[tuple[str, int]] = field(default_factory=set)
+
+    def act(self) -> None:
+        simulation = self.simulation
+        rounds = [node.machine.view().round for node in simulation.nodes]
+        for round_ in range(max(0, max(rounds) - 1), max(rounds) + 1):
+            proposer = simulation.members.proposer(simulation.scope.height, round_)
+            if proposer.key == self.key and self.once("proposal", round_):
+                self.propose(round_)
+            if simulation.plan.liar == "nil" and self.once("nil", round_):
+                for step in (Step.PREVOTE, Step.PRECOMMIT):
+                    self.say(Vote(step, round_, None, NO_ROUND, ()))
+        if simulation.plan.liar == "chaos" and simulation.now_s < simulation.calm_s + 20:
+            self.confuse(max(rounds))
+        simulation.at(0.25, self.act)
+
+    def once(self, what: str, round_: int) -> bool:
+        fresh = (what, round_) not in self.done
+        self.done.add((what, round_))
+        return fresh
+
+    def say(self, vote: Vote) -> None:
+        signed = Signer(self.key)(VOTE, self.simulation.scope, vote)
+        self.simulation.broadcast(self.key, signed)
+
+    def propose(self, round_: int) -> None:
+        simulation, name = self.simulation, b"%d by liar" % round_
+        sign = Signer(self.key)
+        if simulation.plan.liar == "bad-pol" and round_ > 0:
+            vote = Vote(Step.PREVOTE, round_ - 1, value_of(GONE + name), NO_ROUND, ())
+            backing = (sign(VOTE, simulation.scope, vote),)
+            content = Proposal(round_, round_ - 1, GONE + name, backing)
+            simulation.broadcast(self.key, sign(PROPOSAL, simulation.scope, content))
+        elif simulation.plan.liar in ("gone", "bad-pol"):
+            content = Proposal(round_, NO_ROUND, GONE + name, ())
+            simulation.broadcast(self.key, sign(PROPOSAL, simulation.scope, content))
+        elif simulation.plan.liar == "chaos":
+            for number in range(2):
+                choices = b"choices %d of " % number + name
+                self.bodies[value_of(choices)] = choices
+                content = Proposal(round_, NO_ROUND, choices, ())
+                for node in simulation.nodes:
+                    if simulation.random.random() < 0.6:
+                        signed = sign(PROPOSAL, simulation.scope, content)
+                        simulation.send(self.key, node, signed)
+
+    def confuse(self, highest: int) -> None:
+        """To each validator another random vote, with a random just."""
+        simulation, draw = self.simulation, self.simulation.random
+        bodies = {value for node in simulation.nodes for value in node.bodies} | set(self.bodies)
+        for node in simulation.nodes:
+            round_ = draw.randrange(highest + 1)
+            value = draw.choice([*sorted(bodies), None])
+            step = draw.choice((Step.PREVOTE, Step.PREVOTE, Step.PRECOMMIT))
+            just = NO_ROUND
+            if step == Step.PREVOTE and value is not None:
+                just = draw.randrange(-1, round_) if round_ else NO_ROUND
+            vote = Vote(step, round_, value, just, ())
+            simulation.send(self.key, node, Signer(self.key)(VOTE, simulation.scope, vote))
