@@ -89,16 +89,12 @@ class Quic(QuicConnection):
         self._local_max_stream_data_bidi_remote = limits.request_window_bytes
 
     def peer_key(self) -> PublicKey | None:
-        """The key that the other side proved to hold; None without a certificate, or with another kind of key."""
+        """The Ed25519 key that the other side proved to hold; None if it showed no such thing."""
         certificate = self.tls._peer_certificate
         if certificate is None:
             return None
         key = certificate.public_key()
         return PublicKey(key.public_bytes_raw()) if isinstance(key, Ed25519PublicKey) else None
-
-    def is_mine(self, stream_id: int) -> bool:
-        """True for streams opened on this side (RFC 9000 2.1)."""
-        return bool(stream_id & 1) != self._is_client
 
     def streams_left(self) -> int:
         """How many more streams the other side lets this one open now."""
@@ -113,7 +109,7 @@ class Quic(QuicConnection):
         return 0 if stream is None else _unacknowledged(stream)
 
     def read(self, stream_id: int, count: int, *, wanted: bool) -> bool:
-        """Notes that count bytes of a stream were taken; if not wanted, no more of them are asked for.
+        """Notes that count bytes of a stream were taken; asks for more only if wanted.
 
         True if there is a new limit to tell the other side.
         """
@@ -124,7 +120,7 @@ class Quic(QuicConnection):
         return self._connection_step() or raised
 
     def discard(self, stream_id: int) -> bool:
-        """Gives back the window of what was sent, and not read, on a stream that the other side has reset.
+        """Gives back the window of what was not read of a stream that the other side has reset.
 
         True if there is a new limit to tell the other side.
         """
@@ -142,13 +138,13 @@ class Quic(QuicConnection):
             self.tls._request_client_certificate = True
 
     def _window_bytes(self, stream: QuicStream) -> int:
-        mine = self.is_mine(stream.stream_id)
+        mine = bool(_id(stream) & 1) != self._is_client  # RFC 9000 2.1
         return self._limits.stream_window_bytes if mine else self._limits.request_window_bytes
 
     def _stream_step(self, stream: QuicStream) -> bool:
         """Raises a stream's limit if half its window was read since it was last raised."""
         window = self._window_bytes(stream)
-        limit = self._read_by_stream.get(stream.stream_id, 0) + window
+        limit = self._read_by_stream.get(_id(stream), 0) + window
         due = limit - stream.max_stream_data_local >= window // 2
         if due and not stream.receiver.is_finished:
             stream.max_stream_data_local = limit
@@ -174,17 +170,22 @@ class Quic(QuicConnection):
             handler=self._on_max_stream_data_delivery,
             handler_args=(stream,),
         )
-        buffer.push_uint_var(stream.stream_id)
+        buffer.push_uint_var(_id(stream))
         buffer.push_uint_var(stream.max_stream_data_local)
         stream.max_stream_data_local_sent = stream.max_stream_data_local
 
     def _write_connection_limits(self, builder: QuicPacketBuilder, space: QuicPacketSpace) -> None:
-        # The original doubles the limit once half of it has arrived; with nothing used it never does.
+        # The original doubles the limit once half of it is used; it never does if none is.
         used, self._local_max_data.used = self._local_max_data.used, 0
         try:
             super()._write_connection_limits(builder, space)
         finally:
             self._local_max_data.used = used
+
+
+def _id(stream: QuicStream) -> int:
+    assert stream.stream_id is not None  # only the streams of the handshake have none
+    return stream.stream_id
 
 
 def _unacknowledged(stream: QuicStream) -> int:

@@ -148,7 +148,7 @@ class Connection:
             UnreachableError: the connection is over.
         """
         self.raise_if_over()
-        # A stream beyond the limit would wait inside aioquic, and resetting it there breaks the connection.
+        # Beyond the limit a stream would wait inside aioquic; a reset there breaks the connection.
         while self.quic.streams_left() <= 0:
             await self._openers.park()
             self.raise_if_over()

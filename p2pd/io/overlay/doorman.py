@@ -6,7 +6,7 @@ Source: RFC 9000 5.2.2, 6, 8.1. A version negotiation packet is never answered w
 import secrets
 from dataclasses import dataclass
 
-from aioquic.buffer import Buffer
+from aioquic.buffer import Buffer  # type: ignore[attr-defined]  # public, not marked so
 from aioquic.quic.packet import (
     QuicHeader,
     QuicPacketType,

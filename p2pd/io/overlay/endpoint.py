@@ -23,7 +23,7 @@ from p2pd.io.overlay.settings import OverlaySettings, join_address
 BATCH_DATAGRAMS = 64
 DATAGRAM_BYTES_MAX = 2**16
 GRANULARITY_S = 0.001
-"""aioquic may find a timer not yet due that it asked for (RFC 9002 6.1.2): look again so much later."""
+"""After this a timer is looked at again that is due, and aioquic finds is not (RFC 9002 6.1.2)."""
 
 _log = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ class Endpoint:
             except BlockingIOError:
                 break
             except OSError:
-                # An ICMP error of an earlier send (RFC 9000 21.12.2): not to be trusted, nothing to do.
+                # An ICMP error of an earlier send: anyone could have forged it.
                 continue
             connection = self._find(data, address, now_s)
             if connection is None:
@@ -250,10 +250,10 @@ class Endpoint:
     # The end of a connection
 
     def _guard(self, connection: Connection, act: Callable[[Quic], None]) -> bool:
-        """Acts on a connection's QUIC machine. Should it fail, that connection ends and no other."""
+        """Acts on a connection's QUIC machine. If that fails, this connection ends and no other."""
         try:
             act(connection.quic)
-        except Exception:  # the border of a connection: one peer's packets must not end the node
+        except Exception:  # noqa: BLE001  # one peer's packets must not end the node
             if connection.ending is None:
                 _log.exception("a connection was dropped: its QUIC machine failed")
             self._drop(connection, "internal error")

@@ -1,4 +1,4 @@
-"""The control lane's bytes: each message after its length, 4 bytes big-endian; the first one is the hello.
+"""The control lane: each message after its length, 4 bytes big-endian; the first is the hello.
 
 A hello is a canonical array whose first field is the protocol version, whatever follows.
 """
@@ -69,6 +69,6 @@ def check_hello(data: bytes, mine: Hello) -> Hello:
     hello = decode(Hello, data, limit_bytes=HELLO_BYTES_MAX)
     if hello.network != mine.network:
         raise RemoteError(
-            f"network {short(hello.network)} is another than {short(mine.network)}: check the genesis"
+            f"network {short(hello.network)} is not {short(mine.network)}: check the genesis"
         )
     return hello

@@ -1,6 +1,6 @@
 """One request and its response on a stream. Bytes.
 
-The request is all of one half; the response begins with a status byte and, in 8 bytes big-endian, its length.
+The request is all of one half; the response begins with its status, one byte, and its length, eight.
 """
 
 import logging
@@ -19,6 +19,9 @@ HEAD_BYTES = 9
 REFUSAL_BYTES = 1024
 
 _log = logging.getLogger(__name__)
+
+
+Handler = Callable[[bytes], Awaitable[bytes]]
 
 
 class Status(IntEnum):
@@ -83,10 +86,8 @@ class Answers:
         self._settings = settings
         self._logged: set[tuple[str, str]] = set()
 
-    async def answer(
-        self, connection: Connection, stream: Stream, handler: Callable[[bytes], Awaitable[bytes]]
-    ) -> None:
-        """Reads the request, has it answered, writes the response; whatever happens, ends the stream."""
+    async def answer(self, connection: Connection, stream: Stream, handler: Handler) -> None:
+        """Reads the request, has it answered, writes the response; in any case ends the stream."""
         try:
             with stream.abandoned:
                 async with connection.answering:
@@ -99,25 +100,33 @@ class Answers:
         finally:
             stream.close()
 
-    async def _respond(
-        self, stream: Stream, handler: Callable[[bytes], Awaitable[bytes]]
-    ) -> tuple[Status, bytes]:
+    async def _respond(self, stream: Stream, handler: Handler) -> tuple[Status, bytes]:
         try:
-            with trio.fail_after(self._settings.stall_s):
-                request = await _read_rest(stream, b"", self._settings.request_bytes)
-            if len(request) > self._settings.request_bytes:
-                raise RemoteError(f"request exceeds {self._settings.request_bytes} bytes")
-            return Status.ANSWERED, await handler(request)
-        except trio.TooSlowError:
-            raise UnreachableError("the request did not come in full") from None
+            request = await self._read_request(stream)
+            return Status.ANSWERED, await self._handle(request, handler)
         except RemoteError as error:
             return Status.REFUSED, str(error).encode()[:REFUSAL_BYTES]
-        except Exception as error:  # noqa: BLE001  # the connection's own task: the node goes on without it
+
+    async def _handle(self, request: bytes, handler: Handler) -> bytes:
+        try:
+            return await handler(request)
+        except RemoteError:
+            raise
+        except Exception as error:  # the border of a request's task: the node goes on
             self._log_once(error)
-            return Status.REFUSED, b"internal error"
+            raise RemoteError("internal error") from error
+
+    async def _read_request(self, stream: Stream) -> bytes:
+        limit = self._settings.request_bytes
+        with trio.move_on_after(self._settings.stall_s):
+            request = await _read_rest(stream, b"", limit)
+            if len(request) > limit:
+                raise RemoteError(f"request exceeds {limit} bytes")
+            return request
+        raise UnreachableError("the request did not come in full")
 
     def _log_once(self, error: Exception) -> None:
-        """Logs the first failure of each kind and place: a peer that repeats it must not fill the log."""
+        """Logs each kind and place of failure once: a peer could repeat it for ever."""
         last = traceback.extract_tb(error.__traceback__)[-1]
         place = (type(error).__name__, f"{last.filename}:{last.lineno}")
         if place not in self._logged:

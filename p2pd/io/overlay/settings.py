@@ -5,7 +5,7 @@ from ipaddress import ip_address
 
 DATAGRAM_BYTES_MIN = 1200
 DATAGRAM_BYTES_MAX = 16_000
-"""A STREAM frame of more than 16383 bytes would have its length written wrongly by aioquic 1.7.2."""
+"""aioquic 1.7.2 writes the length of a STREAM frame of more than 16383 bytes wrongly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,19 +13,19 @@ class OverlaySettings:
     listen: str = "127.0.0.1:0"
     """host:port of the one UDP socket, an IPv6 host in brackets; port 0 takes a free one."""
     advertise: str = ""
-    """host:port that other nodes are told; empty tells them the bound address, unless that is unspecified."""
+    """host:port that other nodes are told; empty: the bound address, unless it is unspecified."""
     datagram_bytes: int = 1200
-    """Largest UDP payload sent. 1200 passes every path; 8900 or 16000 where the whole path is known."""
+    """Largest UDP payload sent. 1200 passes every path; up to 16000 where the path is known."""
     idle_s: float = 60.0
     """A connection on which nothing arrives for so long is over."""
     keep_alive_s: float = 15.0
-    """Between pings; three in a row unanswered end the link. NATs forget a mapping after 20 to 30 s."""
+    """Between pings; three unanswered in a row end the link. NATs forget after 20 to 30 s."""
     dial_s: float = 10.0
     """How long connect waits for the other side's hello."""
     handshake_s: float = 10.0
     """How long a caller may take from its first datagram to a valid hello."""
     probe_s: float = 2.0
-    """How long an existing link may take to answer when its peer connects again, before it counts as dead."""
+    """How long a link may take to answer, when its peer connects again, before it is dead."""
     stall_s: float = 30.0
     """A request that stops coming, or a response that stops being taken, is given up after this."""
     peers_max: int = 256
@@ -33,9 +33,9 @@ class OverlaySettings:
     half_open_max: int = 256
     """Callers that have not said hello yet; datagrams of further ones are dropped."""
     half_open_retry: int = 32
-    """From so many on, a caller must first prove its address: one more round trip (RFC 9000 8.1.2)."""
+    """From so many on, a caller must prove its address: a round trip more (RFC 9000 8.1.2)."""
     requests_per_peer: int = 16
-    """Requests that are asked of, or answered for, one peer at once; more wait. Each open stream slows the rest."""
+    """Asked of, and answered for, one peer at once; more wait. Each open stream slows the rest."""
     request_bytes: int = 2**20
     """Largest request that is read."""
     message_bytes: int = 2**20
@@ -43,7 +43,7 @@ class OverlaySettings:
     control_bytes: int = 2 * 2**20
     """Control messages to one peer that may be on their way; send returns False beyond that."""
     backlog_bytes: int = 4 * 2**20
-    """Unacknowledged bytes of one connection at which writers wait; the rate is at most this per round trip."""
+    """Unacknowledged bytes of a connection at which writers wait: the most per round trip."""
     stream_window_bytes: int = 2 * 2**20
     """Unread bytes of a response that the other side may have under way."""
     request_window_bytes: int = 64 * 2**10
@@ -70,7 +70,8 @@ class OverlaySettings:
             )
         if self.keep_alive_s * 3 > self.idle_s:
             raise ValueError(
-                f"overlay.keep_alive_s must be at most a third of idle_s ({self.idle_s}), got {self.keep_alive_s}"
+                f"overlay.keep_alive_s must be at most a third of idle_s ({self.idle_s}),"
+                f" got {self.keep_alive_s}"
             )
         if self.control_bytes < self.message_bytes + 4:
             raise ValueError(
@@ -80,8 +81,8 @@ class OverlaySettings:
         held = (self.requests_per_peer + 1) * self.request_window_bytes
         if held + self.stream_window_bytes > self.connection_window_bytes:
             raise ValueError(
-                "overlay.connection_window_bytes must exceed stream_window_bytes plus request_window_bytes"
-                f" for each of requests_per_peer and one more ({held + self.stream_window_bytes})"
+                "overlay.connection_window_bytes must hold stream_window_bytes and one more than"
+                f" requests_per_peer request_window_bytes, which is {held + self.stream_window_bytes}"
             )
 
 
@@ -103,7 +104,7 @@ def split_address(text: str, key: str) -> tuple[str, int]:
 
 
 def join_address(host: str, port: int) -> str:
-    """As split_address takes it. An IPv4 address that came in on an IPv6 socket is written as IPv4."""
+    """As split_address takes it; an IPv4 address seen by an IPv6 socket is written as IPv4."""
     host = host.removeprefix("::ffff:")
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

@@ -1,6 +1,6 @@
-"""One request's stream: reading gives window back, writing waits while the connection has enough to send.
+"""One request's stream: reading gives window back, writing waits while enough is under way.
 
-Both halves are always ended, by FIN or by reset: the other side's count of open streams shrinks only then.
+Both halves are always ended, by FIN or by reset: the count of open streams shrinks only then.
 Source: RFC 9000 3.
 """
 

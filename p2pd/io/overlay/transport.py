@@ -1,7 +1,7 @@
 """The Transport port over QUIC: who is linked to whom, and how two nodes agree on one connection.
 
-A dialler says hello only while it has no link to that peer. So a hello over a second connection means
-either that both dialled at once, or that the other side has lost the first connection:
+A dialler says hello only while it has no link to that peer. So a hello over a second connection
+means that both dialled at once, or that the other side has lost the first connection:
 - both dialled: the connection dialled by the smaller peer id stays. The smaller one keeps the
   other's hello unanswered until its own dial is settled; the greater one gives its own dial up.
 - otherwise the existing link is probed: it answers and stays, or is replaced.
@@ -51,7 +51,7 @@ class QuicTransport:
     def __init__(
         self, settings: OverlaySettings, identity: Identity, hello: Callable[[str], Hello]
     ) -> None:
-        """hello: what this node says, given the address at which it takes connections or an empty text."""
+        """hello: what this node says, given where it takes connections or an empty text."""
         silence()
         congestion.register()
         self._settings = settings
@@ -234,17 +234,21 @@ class QuicTransport:
         if connection.ending is not None or connection.hello is None:
             return None
         try:
-            if connection.peer == self._peer:
-                raise RemoteError("a node does not connect to itself")
-            if not connection.dialled and len(self._links) >= self._settings.peers_max:
-                raise RemoteError(f"all {self._settings.peers_max} places for peers are taken")
+            self._check_place(connection)
             return check_hello(connection.hello, self._make_hello(self._address))
         except RemoteError as error:
             connection.close(CloseCode.REFUSED, str(error))
             return None
 
+    def _check_place(self, connection: Connection) -> None:
+        if connection.peer == self._peer:
+            raise RemoteError("a node does not connect to itself")
+        full = len(self._links) >= self._settings.peers_max
+        if full and not connection.dialled and connection.peer not in self._links:
+            raise RemoteError(f"all {self._settings.peers_max} places for peers are taken")
+
     async def _settle(self, connection: Connection) -> bool:
-        """True if this caller's connection is to be the link with its peer: see the module's docstring."""
+        """True if this connection is to be the link with its peer: see the module's docstring."""
         peer = connection.peer
         assert peer is not None
         while connection.ending is None:
@@ -301,7 +305,7 @@ class QuicTransport:
             nursery.cancel_scope.cancel()
 
     async def _keep_alive(self, connection: Connection) -> None:
-        """Ends a connection whose other side has gone without a word: QUIC itself would wait for idle_s."""
+        """Ends a connection whose other side went without a word, before idle_s is over."""
         missed = 0
         while missed < MISSED_PINGS:
             next_s = trio.current_time() + self._settings.keep_alive_s
