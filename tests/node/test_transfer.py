@@ -1,0 +1,431 @@
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+import trio
+
+from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest, manifest_of
+from p2pd.core.encoding import encode
+from p2pd.core.hello import PROTOCOL_VERSION, Hello
+from p2pd.core.ids import ArtifactId, NetworkId, PeerId
+from p2pd.core.talk import GetChunk, GetManifest, load_talk
+from p2pd.errors import RemoteError, StoreError, UnreachableError
+from p2pd.node.transfer import Transfer, TransferSettings, Wanted
+from p2pd.ports import Link
+from p2pd.sim.links import LinkFaults
+from p2pd.sim.network import MemoryNetwork, MemoryTransport
+from p2pd.sim.run import run_seeded
+from p2pd.sim.store import MemoryBlobs
+
+HELLO = Hello(PROTOCOL_VERSION, NetworkId(bytes(32)), ("trainer",), "", "test")
+SCHEMA = bytes(32)
+DATA = Random(0).randbytes(8 * CHUNK_BYTES + 5)
+MANIFEST = manifest_of(ArtifactKind.HEAD, SCHEMA, DATA)
+WANTED = Wanted(MANIFEST.id, ArtifactKind.HEAD, SCHEMA, 2**30)
+CHUNKS = len(MANIFEST.chunks)
+
+
+def peer(name: str) -> PeerId:
+    return PeerId(name.encode().ljust(32, b"\0"))
+
+
+@dataclass
+class Node:
+    """A node that does nothing but serve and fetch; misbehaves in the way that its name says."""
+
+    name: str
+    transport: MemoryTransport
+    blobs: MemoryBlobs
+    transfer: Transfer
+    asked: Counter[int] = field(default_factory=Counter)
+    """Requests that came in, by chunk; -1 is the manifest."""
+    life: trio.CancelScope = field(default_factory=trio.CancelScope)
+
+    def connected(self, link: Link) -> None: ...
+
+    def disconnected(self, link: Link, why: str) -> None: ...
+
+    def received(self, peer: PeerId, message: bytes) -> None: ...
+
+    async def answer(self, peer: PeerId, request: bytes) -> bytes:
+        match load_talk(request):
+            case GetManifest() as get:
+                self.asked[-1] += 1
+                if self.name.startswith("impostor"):
+                    return encode(manifest_of(ArtifactKind.HEAD, SCHEMA, b"something else"))
+                return await self.transfer.serve_manifest(peer, get)
+            case GetChunk() as get:
+                self.asked[get.index] += 1
+                if self.name.startswith("garbage"):
+                    return b"garbage"
+                if self.name.startswith("stalling"):
+                    await trio.sleep_forever()
+                return await self.transfer.serve_chunk(peer, get)
+            case _:
+                raise RemoteError("not served here")
+
+
+@dataclass
+class Bench:
+    network: MemoryNetwork
+    nursery: trio.Nursery
+
+    async def start(
+        self,
+        name: str,
+        data: bytes | None = None,
+        *,
+        blobs: MemoryBlobs | None = None,
+        allowed: Callable[[PeerId, ArtifactId], bool] = lambda peer, artifact: True,
+        settings: TransferSettings | None = None,
+    ) -> Node:
+        blobs = MemoryBlobs() if blobs is None else blobs
+        if data is not None:
+            await blobs.put(ArtifactKind.HEAD, SCHEMA, data)
+        transport = self.network.join(name, peer(name), HELLO)
+        transfer = Transfer(transport, blobs, Random(name), allowed=allowed, settings=settings)
+        node = Node(name, transport, blobs, transfer)
+
+        async def live(*, task_status: trio.TaskStatus[None]) -> None:
+            with node.life:
+                await transport.run(node, task_status=task_status)
+
+        await self.nursery.start(live)
+        return node
+
+    async def link(self, node: Node, others: list[Node]) -> list[PeerId]:
+        for other in others:
+            await node.transport.connect(other.transport.address, other.transport.peer)
+        return [other.transport.peer for other in others]
+
+
+def run(
+    scenario: Callable[[Bench], Awaitable[None]], *, faults: LinkFaults | None = None, seed: int = 0
+) -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            await scenario(Bench(MemoryNetwork(seed, faults), nursery))
+            nursery.cancel_scope.cancel()
+
+    assert run_seeded(seed, main, 3600.0)
+
+
+def test_an_artifact_comes_from_several_providers_at_once() -> None:
+    async def scenario(bench: Bench) -> None:
+        holders = [await bench.start(f"holder{n}", DATA) for n in range(3)]
+        alice = await bench.start("alice")
+        providers = await bench.link(alice, holders)
+        assert await alice.transfer.fetch(WANTED, providers) == MANIFEST
+        assert alice.blobs.payload(MANIFEST.id) == DATA
+        assert all(len(holder.asked - Counter([-1])) >= 2 for holder in holders)
+        assert sum((holder.asked for holder in holders), Counter[int]()) == Counter(
+            range(-1, CHUNKS)
+        )
+        assert alice.transfer.received_bytes == len(DATA) + len(encode(MANIFEST))
+        sent_bytes = sum(holder.transfer.sent_bytes for holder in holders)
+        assert sent_bytes == alice.transfer.received_bytes
+        assert alice.transfer.downloads() == ()
+        assert await alice.transfer.fetch(WANTED, []) == MANIFEST
+
+    run(scenario)
+
+
+def test_i08_a_provider_that_serves_garbage_is_dropped_and_the_artifact_still_comes() -> None:
+    async def scenario(bench: Bench) -> None:
+        holders = [await bench.start(name, DATA) for name in ("garbage", "impostor", "honest")]
+        alice = await bench.start("alice")
+        providers = await bench.link(alice, holders)
+        await alice.transfer.fetch(WANTED, providers)
+        assert alice.blobs.payload(MANIFEST.id) == DATA
+        garbage = holders[0].transport.peer
+        assert 1 <= alice.transfer.faults[garbage] <= TransferSettings().lanes
+        asked = holders[0].asked.total()
+
+        again = MemoryBlobs()
+        alice.transfer._blobs = again  # the artifact is lost, what is known of providers is not
+        await alice.transfer.fetch(WANTED, providers)
+        assert again.has(MANIFEST.id)
+        assert holders[0].asked.total() == asked
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_an_impostor_of_a_manifest_is_never_believed(seed: int) -> None:
+    async def scenario(bench: Bench) -> None:
+        impostor = await bench.start("impostor", DATA)
+        alice = await bench.start("alice")
+        providers = await bench.link(alice, [impostor])
+        with pytest.raises(UnreachableError, match="sent wrong bytes"):
+            await alice.transfer.fetch(WANTED, providers, rounds=3)
+        assert impostor.asked == Counter([-1])
+
+    run(scenario, seed=seed)
+
+
+def test_a_provider_that_stalls_is_replaced() -> None:
+    async def scenario(bench: Bench) -> None:
+        holders = [await bench.start(name, DATA) for name in ("stalling", "quick")]
+        alice = await bench.start("alice")
+        providers = await bench.link(alice, holders)
+        await alice.transfer.fetch(WANTED, providers)
+        assert alice.blobs.has(MANIFEST.id)
+        assert holders[0].asked.total() >= 1
+        assert alice.transfer.faults == {}
+        assert trio.current_time() < 2 * TransferSettings().patience_first_s
+
+    run(scenario)
+
+
+def test_a_slow_link_is_given_the_time_that_it_takes() -> None:
+    async def scenario(bench: Bench) -> None:
+        holder = await bench.start("holder", DATA)
+        alice = await bench.start("alice")
+        providers = await bench.link(alice, [holder])
+        bench.network.set_link("holder", "alice", LinkFaults(rate_bytes_s=CHUNK_BYTES / 20))
+        await alice.transfer.fetch(WANTED, providers)
+        assert alice.blobs.has(MANIFEST.id)
+        assert holder.asked.total() < 3 * CHUNKS
+
+    run(scenario)
+
+
+def test_two_fetches_share_one_download() -> None:
+    async def scenario(bench: Bench) -> None:
+        holder, other = await bench.start("holder", DATA), await bench.start("other", DATA)
+        alice = await bench.start("alice")
+        await bench.link(alice, [holder, other])
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(alice.transfer.fetch, WANTED, [holder.transport.peer])
+            nursery.start_soon(alice.transfer.fetch, WANTED, [other.transport.peer])
+        assert holder.asked + other.asked == Counter(range(-1, CHUNKS))
+        assert len(holder.asked) > 1
+        assert len(other.asked) > 1
+
+    run(scenario)
+
+
+def test_a_shared_download_goes_on_when_the_first_to_ask_leaves() -> None:
+    async def scenario(bench: Bench) -> None:
+        holder = await bench.start("holder", DATA)
+        alice = await bench.start("alice")
+        providers = await bench.link(alice, [holder])
+        bench.network.set_link("holder", "alice", LinkFaults(rate_bytes_s=CHUNK_BYTES))
+        start_s = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            with trio.move_on_after(2.5):
+                nursery.start_soon(fetch_later, alice, providers)
+                await alice.transfer.fetch(WANTED, providers)
+            (view,) = alice.transfer.downloads()
+            assert view.size_bytes == len(DATA)
+            assert 0 < view.missing_chunks < CHUNKS
+        assert trio.current_time() - start_s > 2.5
+        assert alice.blobs.has(MANIFEST.id)
+        assert holder.asked.total() <= 1 + CHUNKS + TransferSettings().lanes
+
+    async def fetch_later(alice: Node, providers: list[PeerId]) -> None:
+        await trio.sleep(0.5)
+        await alice.transfer.fetch(WANTED, providers)
+
+    run(scenario)
+
+
+def test_i10_a_restarted_node_asks_only_for_what_is_missing() -> None:
+    async def scenario(bench: Bench) -> None:
+        holder = await bench.start("holder", DATA)
+        alice = await bench.start("alice")
+        providers = await bench.link(alice, [holder])
+        bench.network.set_link("holder", "alice", LinkFaults(rate_bytes_s=CHUNK_BYTES))
+        with trio.move_on_after(2.5):
+            await alice.transfer.fetch(WANTED, providers)
+        alice.life.cancel()
+        alice.blobs.crash(Random(1))
+        missing = alice.blobs.missing(MANIFEST.id)
+        assert 0 < len(missing) < CHUNKS
+        holder.asked.clear()
+
+        again = await bench.start("alice", blobs=alice.blobs)
+        await again.transfer.fetch(WANTED, await bench.link(again, [holder]))
+        assert again.blobs.payload(MANIFEST.id) == DATA
+        assert holder.asked == Counter(missing)
+
+    run(scenario)
+
+
+def test_what_nobody_serves_is_given_up_after_some_rounds_or_waited_for() -> None:
+    async def scenario(bench: Bench) -> None:
+        empty, late = await bench.start("empty"), await bench.start("late", DATA)
+        alice = await bench.start("alice")
+        await bench.link(alice, [empty, late])
+        with pytest.raises(UnreachableError, match="no providers"):
+            await alice.transfer.fetch(WANTED, [alice.transport.peer], rounds=1)
+        with pytest.raises(UnreachableError, match="not served here"):
+            await alice.transfer.fetch(WANTED, [empty.transport.peer], rounds=3)
+        assert empty.asked == Counter({-1: 3})
+
+        async def offer_late() -> None:
+            await trio.sleep(100.0)
+            alice.transfer.offer(MANIFEST.id, [late.transport.peer])
+
+        bench.nursery.start_soon(offer_late)
+        await alice.transfer.fetch(WANTED, [])
+        assert trio.current_time() > 100.0
+        alice.transfer.offer(MANIFEST.id, [late.transport.peer])  # nothing left to do
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_download_survives_bad_links(seed: int) -> None:
+    async def scenario(bench: Bench) -> None:
+        holders = [await bench.start(f"holder{n}", DATA) for n in range(2)]
+        alice = await bench.start("alice")
+        providers = await bench.link(alice, holders)
+        bench.network.set_faults(LinkFaults(loss=0.3, failure=0.4, delay_max_s=1.0))
+
+        async def die() -> None:
+            await trio.sleep(2.0)
+            holders[0].life.cancel()
+
+        bench.nursery.start_soon(die)
+        await alice.transfer.fetch(WANTED, providers)
+        assert alice.blobs.payload(MANIFEST.id) == DATA
+
+    run(scenario, seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [
+        (Wanted(MANIFEST.id, ArtifactKind.UPDATE, SCHEMA, 2**30), "is HEAD, not UPDATE"),
+        (Wanted(MANIFEST.id, ArtifactKind.HEAD, b"x" * 32, 2**30), "another model schema"),
+        (Wanted(MANIFEST.id, ArtifactKind.HEAD, None, len(DATA) - 1), "exceeds"),
+    ],
+)
+def test_i08_what_is_not_wanted_is_refused_before_its_chunks_are_asked_for(
+    wanted: Wanted, why: str
+) -> None:
+    async def scenario(bench: Bench) -> None:
+        holder, alice = await bench.start("holder", DATA), await bench.start("alice")
+        providers = await bench.link(alice, [holder])
+        with pytest.raises(RemoteError, match=why):
+            await alice.transfer.fetch(wanted, providers)
+        assert holder.asked == Counter([-1])
+        assert alice.blobs.manifest(MANIFEST.id) is None
+
+    run(scenario)
+
+
+def test_a_store_without_room_ends_the_fetch() -> None:
+    async def scenario(bench: Bench) -> None:
+        holder = await bench.start("holder", DATA)
+        alice = await bench.start("alice", blobs=MemoryBlobs(quota_bytes=100))
+        providers = await bench.link(alice, [holder])
+        with pytest.raises(StoreError, match="quota"):
+            await alice.transfer.fetch(WANTED, providers)
+        assert alice.transfer.downloads() == ()
+
+    run(scenario)
+
+
+def test_an_error_of_the_disk_in_the_middle_ends_the_fetch() -> None:
+    class FullBlobs(MemoryBlobs):
+        async def write(self, artifact: ArtifactId, index: int, data: bytes) -> None:
+            if len(self.missing(artifact)) <= 4:
+                raise StoreError("disk full")
+            await super().write(artifact, index, data)
+
+    async def scenario(bench: Bench) -> None:
+        holder, alice = (
+            await bench.start("holder", DATA),
+            await bench.start("alice", blobs=FullBlobs()),
+        )
+        providers = await bench.link(alice, [holder])
+        with pytest.raises(StoreError, match="disk full"):
+            await alice.transfer.fetch(WANTED, providers)
+
+    run(scenario)
+
+
+def test_only_those_who_may_have_it_are_served() -> None:
+    friend = peer("friend")
+
+    async def scenario(bench: Bench) -> None:
+        holder = await bench.start("holder", DATA, allowed=lambda who, _: who == friend)
+        for name in ("friend", "stranger"):
+            node = await bench.start(name)
+            providers = await bench.link(node, [holder])
+            if name == "friend":
+                assert await node.transfer.fetch(WANTED, providers, rounds=1) == MANIFEST
+            else:
+                with pytest.raises(UnreachableError, match="not served here"):
+                    await node.transfer.fetch(WANTED, providers, rounds=1)
+        with pytest.raises(RemoteError, match="not served here"):
+            await holder.transfer.serve_chunk(peer("stranger"), GetChunk(MANIFEST.id, 0))
+        with pytest.raises(RemoteError, match="chunk 99"):
+            await holder.transfer.serve_chunk(friend, GetChunk(MANIFEST.id, 99))
+
+    run(scenario)
+
+
+def test_i09_one_peer_cannot_have_everything_read_at_once() -> None:
+    class SlowBlobs(MemoryBlobs):
+        async def read(self, artifact: ArtifactId, index: int) -> bytes | None:
+            await trio.sleep(1.0)
+            return await super().read(artifact, index)
+
+    refused: list[str] = []
+
+    async def scenario(bench: Bench) -> None:
+        holder = await bench.start(
+            "holder", DATA, blobs=SlowBlobs(), settings=TransferSettings(serve_per_peer=2)
+        )
+
+        async def ask(index: int) -> None:
+            try:
+                await holder.transfer.serve_chunk(peer("greedy"), GetChunk(MANIFEST.id, index))
+            except RemoteError as error:
+                refused.append(str(error))
+
+        async with trio.open_nursery() as nursery:
+            for index in range(5):
+                nursery.start_soon(ask, index)
+            await trio.sleep(0.5)
+            assert await holder.transfer.serve_chunk(peer("modest"), GetChunk(MANIFEST.id, 0))
+        assert refused == ["too many requests at a time: wait for answers"] * 3
+        await ask(0)
+        assert len(refused) == 3
+
+    run(scenario)
+
+
+def test_a_damaged_artifact_is_refused_and_not_an_error_of_ours() -> None:
+    class DamagedBlobs(MemoryBlobs):
+        async def read(self, artifact: ArtifactId, index: int) -> bytes | None:
+            raise StoreError("bad sector")
+
+    async def scenario(bench: Bench) -> None:
+        holder = await bench.start("holder", DATA, blobs=DamagedBlobs())
+        alice = await bench.start("alice")
+        with pytest.raises(UnreachableError, match="damaged here"):
+            await alice.transfer.fetch(WANTED, await bench.link(alice, [holder]), rounds=1)
+
+    run(scenario)
+
+
+def test_an_unlinked_provider_is_reached_first() -> None:
+    async def scenario(bench: Bench) -> None:
+        holder, alice = await bench.start("holder", DATA), await bench.start("alice")
+
+        async def reach(who: PeerId) -> Link:
+            return await alice.transport.connect(holder.transport.address, who)
+
+        transfer = Transfer(
+            alice.transport, alice.blobs, Random(0), allowed=lambda *_: False, reach=reach
+        )
+        manifest: Manifest = await transfer.fetch(WANTED, [holder.transport.peer])
+        assert manifest == MANIFEST
+
+    run(scenario)
