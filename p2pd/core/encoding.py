@@ -37,7 +37,17 @@ def decode(kind: type[T], data: bytes, *, limit_bytes: int = MAX_BYTES) -> T:
     Raises:
         RemoteError: data is too large, malformed, not canonical, or not such an object.
     """
-    return cast("T", _build(kind, decode_plain(data, limit_bytes=limit_bytes), kind.__name__))
+    return from_plain(kind, decode_plain(data, limit_bytes=limit_bytes))
+
+
+def from_plain(kind: type[T], plain: Plain) -> T:
+    """The object of type kind that plain stands for, as decode_plain returned it.
+
+    Raises:
+        RemoteError: it is not such an object.
+    """
+    owner = get_origin(kind) or kind
+    return cast("T", _build(kind, plain, owner.__name__))
 
 
 def decode_plain(data: bytes, *, limit_bytes: int = MAX_BYTES) -> Plain:
@@ -60,7 +70,7 @@ def decode_plain(data: bytes, *, limit_bytes: int = MAX_BYTES) -> Plain:
 
 
 def _check_shape(data: bytes) -> None:
-    """Walks the heads of all items: refuses maps, tags, floats, indefinite lengths, false lengths, depth."""
+    """Walks the heads of all items, so that nothing is built from a false length."""
     end, position = len(data), 0
     open_items = [1]  # how many items each enclosing array still wants
     while open_items:
@@ -72,9 +82,7 @@ def _check_shape(data: bytes) -> None:
             raise RemoteError("object ends early")
         major, low = data[position] >> 5, data[position] & 31
         position += 1
-        if major == 7:
-            if low not in (20, 21, 22):
-                raise RemoteError("only booleans and null are allowed as simple values")
+        if major == 7 and low in (20, 21, 22):
             continue
         argument, position = _argument(data, low, position)
         if major in (2, 3):
@@ -84,7 +92,7 @@ def _check_shape(data: bytes) -> None:
                 raise RemoteError("array longer than the object, or nested too deep")
             open_items.append(argument)
         elif major > 4:
-            raise RemoteError("maps and tags are not allowed")
+            raise RemoteError("maps, tags, floats and other simple values are not allowed")
     if position != end:
         raise RemoteError("object ends early" if position > end else "bytes after the object")
 
@@ -110,7 +118,7 @@ def _plain(value: object) -> Plain:
         return int(value)
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
-    if dataclasses.is_dataclass(value):
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return [_plain(getattr(value, name)) for name in _field_names(type(value))]
     raise LocalError(f"{type(value).__name__} cannot be encoded")
 
@@ -126,7 +134,11 @@ def _field_types(kind: type) -> tuple[tuple[str, Any], ...]:
     return tuple((name, hints[name]) for name in _field_names(kind))
 
 
-def _build(kind: Any, plain: Plain, where: str) -> object:
+def _build(
+    kind: Any,  # noqa: ANN401 - any type expression
+    plain: Plain,
+    where: str,
+) -> object:
     while isinstance(kind, typing.NewType):
         kind = kind.__supertype__
     if kind in (int, bytes, str, bool, None, types.NoneType):
@@ -141,7 +153,7 @@ def _build(kind: Any, plain: Plain, where: str) -> object:
         return _build_tuple(get_args(kind), plain, where)
     if isinstance(kind, type) and issubclass(kind, IntEnum):
         try:
-            return kind(_build(int, plain, where))
+            return kind(cast("int", _build(int, plain, where)))
         except ValueError as error:
             raise RemoteError(f"{where}: {error}") from error
     owner = origin if origin is not None else kind
@@ -172,7 +184,11 @@ def _build_tuple(options: tuple[Any, ...], plain: Plain, where: str) -> object:
     )
 
 
-def _build_dataclass(kind: Any, plain: Plain, where: str) -> object:
+def _build_dataclass(
+    kind: Any,  # noqa: ANN401
+    plain: Plain,
+    where: str,
+) -> object:
     owner = get_origin(kind) or kind
     content = get_args(kind)
     fields = _field_types(owner)

@@ -68,6 +68,14 @@ class Records:
 
 
 @dataclass(frozen=True, slots=True)
+class GetChoices:
+    """Request: answered with the encoded choices from which a decision derives that is not certified yet."""
+
+    revision: RevisionId
+    value: DecisionId
+
+
+@dataclass(frozen=True, slots=True)
 class GetPeers:
     """Request: answered with the encoded Objects whose envelopes are signed peer records."""
 
@@ -81,7 +89,17 @@ class GetRevision:
     revision: RevisionId
 
 
-Talk = Objects | Tip | Inventory | GetManifest | GetChunk | GetRecords | GetPeers | GetRevision
+Talk = (
+    Objects
+    | Tip
+    | Inventory
+    | GetManifest
+    | GetChunk
+    | GetRecords
+    | GetPeers
+    | GetRevision
+    | GetChoices
+)
 
 _TAGS: dict[int, type[Talk]] = {
     1: Objects,
@@ -92,6 +110,7 @@ _TAGS: dict[int, type[Talk]] = {
     18: GetRecords,
     19: GetPeers,
     20: GetRevision,
+    21: GetChoices,
 }
 _NUMBERS: dict[type, int] = {kind: tag for tag, kind in _TAGS.items()}
 

@@ -1,6 +1,6 @@
 """What the daemon asks of its two subprocesses, and what they answer. Tensors pass by artifact id, never by value.
 
-Units: samples, inner steps, seconds; losses and metrics in millionths, so that no float is ever compared across machines.
+Units: samples, inner steps, seconds; losses and metrics in millionths: no float is compared across machines.
 """
 
 from dataclasses import dataclass

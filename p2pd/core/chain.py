@@ -1,0 +1,39 @@
+"""The certified chain as anyone checks it: link by link, each certificate against the set of its height."""
+
+from p2pd.core.checking import check_choices
+from p2pd.core.decision import Decision, Record
+from p2pd.core.derive import Setting, derive, members_hash
+from p2pd.core.messages import Choices
+from p2pd.core.voting.certificate import check_certificate
+from p2pd.errors import RemoteError
+
+
+def check_record(setting: Setting, previous: Decision, record: Record, choices: Choices) -> None:
+    """Checks that record follows previous and was decided by a quorum.
+
+    The choices are those of the record, with all nested signatures verified. What is not checked is what needs
+    tensors: the verdicts, and that the merged artifact is the merge of its cohort; the quorum answers for these.
+
+    Raises:
+        RemoteError: it does not; the message names the height.
+    """
+    decision = record.decision
+    height = previous.height + 1
+    if decision.height != height or decision.header.previous != previous.id:
+        raise RemoteError(f"height {decision.height}: does not follow decision {previous.height}")
+    members = setting.members(previous.state.suspended)
+    if decision.header.members != members_hash(members):
+        raise RemoteError(f"height {height}: names another validator set")
+    certificate = record.certificate
+    if certificate is None:
+        raise RemoteError(f"height {height}: no certificate")
+    if certificate.value != decision.id:
+        raise RemoteError(f"height {height}: its certificate is for another decision")
+    try:
+        check_certificate(members, setting.scope(height), certificate)
+        check_choices(setting, previous, choices)
+        derived = derive(setting, previous, choices, decision.choices, decision.merged)
+    except RemoteError as error:
+        raise RemoteError(f"height {height}: {error}") from error
+    if derived != decision:
+        raise RemoteError(f"height {height}: does not follow from its own choices")

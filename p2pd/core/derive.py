@@ -1,0 +1,271 @@
+"""From the decision before, the choices and the merged tensors to the decision: the same bits everywhere."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from p2pd.core.dealing import Table, deal, take_back
+from p2pd.core.decision import (
+    Decision,
+    Header,
+    LastMerge,
+    Outcome,
+    Plan,
+    PlanState,
+    State,
+)
+from p2pd.core.encoding import encode
+from p2pd.core.genesis import Genesis
+from p2pd.core.ids import PeerId, TermId, UpdateId, digest, peer_id
+from p2pd.core.messages import Candidate, ChoiceKind, Choices, Service, accusation
+from p2pd.core.revision import Revision
+from p2pd.core.signed import Scope
+from p2pd.core.standing import HARMFUL, Conduct, may_serve, moved
+from p2pd.core.voting.evidence import Evidence
+from p2pd.core.voting.members import Member, Members
+from p2pd.core.work import FULL, Merged, MergeInput, MergeJob, Progress, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What stays the same over the life of a revision in one term."""
+
+    genesis: Genesis
+    revision: Revision
+
+    @property
+    def term(self) -> TermId:
+        return TermId(self.genesis.network)
+
+    def scope(self, height: int) -> Scope:
+        revision = self.revision
+        return Scope(self.genesis.network, self.term, revision.experiment, revision.id, height)
+
+    def members(self, suspended: tuple[PeerId, ...]) -> Members:
+        seats = [
+            Member(peer_id(seat.key), seat.key, seat.weight) for seat in self.genesis.validators
+        ]
+        keys = [seat.key for seat in seats if seat.peer in suspended]
+        return Members.of(seats, self.genesis.quorum, keys)
+
+
+def genesis_decision(setting: Setting) -> Decision:
+    """D(0): derived by anyone from the signed genesis and the signed revision."""
+    revision = setting.revision
+    bare = State(
+        progress=Progress(0, 0, 0, 0, 0),
+        returned=(),
+        in_hand=(),
+        skipped=(),
+        exponents=None,
+        standing=(),
+        suspended=(),
+        pending=(),
+        merge=None,
+        plan=Plan(0, PlanState.IDLE, revision.head, bytes(32), (), ()),
+    )
+    state = deal(bare, revision, Table(1, revision.head, None, (), ()))
+    return _decision(setting, None, Outcome.PROMOTED, b"", None, state)
+
+
+UNDECIDED = Choices(ChoiceKind.UNDECIDED, (), (), (), (), ())
+"""E(h): what every validator falls back to."""
+
+
+def merge_job(
+    setting: Setting, previous: Decision, cohort: tuple[Candidate, ...]
+) -> MergeJob | None:
+    """What is to be merged of a cohort; None where nothing has weight."""
+    plan, revision = previous.state.plan, setting.revision
+    inputs = []
+    for candidate in cohort:
+        lease = plan.lease_of(candidate.update.signer)
+        weight = weight_of(candidate, lease.samples if lease else 0)
+        if weight:
+            update = candidate.update
+            inputs.append(MergeInput(UpdateId(update.id), update.content.artifact, weight))
+    if not inputs:
+        return None
+    return MergeJob(
+        base=plan.base,
+        outer=previous.header.outer,
+        schema=revision.schema,
+        inputs=tuple(sorted(inputs, key=lambda one: one.update)),
+        exponents=previous.state.exponents,
+        rule=revision.merge,
+        optimizer=revision.outer,
+    )
+
+
+def weight_of(candidate: Candidate, lease_samples: int) -> int:
+    """samples x r x k, the samples capped by the lease. k is FULL until screening by loss exists."""
+    if candidate.verdict is not Verdict.ACCEPTED:
+        return 0
+    return min(candidate.update.content.samples, lease_samples) * candidate.r * FULL
+
+
+def inputs_hash(job: MergeJob) -> bytes:
+    """What a reducer signs about what it merged."""
+    return digest("merge-inputs", encode(job.inputs))
+
+
+def derive(
+    setting: Setting, previous: Decision, choices: Choices, encoded: bytes, merged: Merged | None
+) -> Decision:
+    """The decision that follows. The choices must have passed their checks; merged is for their cohort.
+
+    encoded is the canonical encoding of choices: what the header binds.
+    """
+    if choices.kind is ChoiceKind.UNDECIDED:
+        return _undecided(setting, previous, encoded)
+    job = merge_job(setting, previous, choices.cohort)
+    outcome = _outcome(choices.kind, job)
+    state = _state_after_window(setting, previous, choices, job, merged, outcome)
+    state = _suspend(setting, state, choices.evidence)
+    kept_by_suspension = frozenset(state.suspended)
+    present = [
+        beacon.signer
+        for beacon in choices.presence
+        if beacon.content.service is Service.TRAIN and beacon.signer not in kept_by_suspension
+    ]
+    reducers = [b.signer for b in choices.presence if b.content.service is Service.REDUCE]
+    promoted = outcome is Outcome.PROMOTED and merged is not None
+    height = previous.height + 1
+    table = Table(
+        height=height + 1,
+        base=merged.head if promoted and merged else previous.head,
+        before=previous.id,
+        present=tuple(peer for peer in present if may_serve(state, peer, height + 1)),
+        reducers=tuple(peer for peer in reducers if may_serve(state, peer, height + 1)),
+    )
+    state = deal(state, setting.revision, table)
+    return _decision(setting, previous, outcome, encoded, merged, state)
+
+
+def _outcome(kind: ChoiceKind, job: MergeJob | None) -> Outcome:
+    if kind is ChoiceKind.IDLE:
+        return Outcome.IDLE
+    if job is None:
+        return Outcome.EMPTY
+    return Outcome.BLOCKED if kind is ChoiceKind.BLOCKED else Outcome.PROMOTED
+
+
+def _undecided(setting: Setting, previous: Decision, encoded: bytes) -> Decision:
+    plan = previous.state.plan
+    state = replace(take_back(previous.state, frozenset(), in_vain=False), merge=None)
+    table = Table(
+        height=previous.height + 2,
+        base=previous.head,
+        before=previous.id,
+        present=tuple(lease.peer for lease in plan.roster),
+        reducers=plan.reducers,
+    )
+    state = deal(state, setting.revision, table)
+    return _decision(setting, previous, Outcome.UNDECIDED, encoded, None, state)
+
+
+def _state_after_window(
+    setting: Setting,
+    previous: Decision,
+    choices: Choices,
+    job: MergeJob | None,
+    merged: Merged | None,
+    outcome: Outcome,
+) -> State:
+    state, schedule = previous.state, setting.revision.schedule
+    accepted = [c for c in choices.cohort if c.verdict is Verdict.ACCEPTED]
+    counted = accepted if outcome is Outcome.PROMOTED else []
+    delivered = frozenset(PeerId(c.update.signer) for c in counted)
+    conduct = _conduct(state.plan, choices.cohort)
+    conduct.update(_wrong_merges(previous, choices))
+    merge = LastMerge(previous.id, inputs_hash(job), state.plan.reducers) if job else None
+    state = replace(
+        state, standing=moved(state, conduct, schedule, previous.height + 1), merge=merge
+    )
+    after = take_back(state, delivered, in_vain=True)
+    if outcome is not Outcome.PROMOTED or merged is None:
+        return after
+    samples = 0
+    for candidate in counted:
+        lease = state.plan.lease_of(candidate.update.signer)
+        samples += min(candidate.update.content.samples, lease.samples if lease else 0)
+    steps = sorted(candidate.update.content.steps for candidate in counted)
+    progress = replace(
+        after.progress,
+        heads=after.progress.heads + 1,
+        steps=after.progress.steps + steps[len(steps) // 2],
+        samples=after.progress.samples + samples,
+    )
+    return replace(after, progress=progress, exponents=merged.exponents)
+
+
+def _conduct(plan: Plan, cohort: tuple[Candidate, ...]) -> dict[PeerId, Conduct]:
+    conduct = {lease.peer: Conduct.MISSED for lease in plan.roster}
+    for candidate in cohort:
+        peer = PeerId(candidate.update.signer)
+        if candidate.verdict is Verdict.ACCEPTED:
+            conduct[peer] = Conduct.DELIVERED
+        elif candidate.verdict in HARMFUL:
+            conduct[peer] = Conduct.HARMFUL
+        elif candidate.verdict is Verdict.DISPUTED:
+            del conduct[peer]
+    return conduct
+
+
+def _wrong_merges(previous: Decision, choices: Choices) -> Mapping[PeerId, Conduct]:
+    """Reducers whose signed merge of the very inputs that were decided on has other bits."""
+    right = previous.state.merge
+    return {
+        PeerId(reduction.signer): Conduct.WRONG_MERGE
+        for reduction in choices.reductions
+        if right is not None
+        and reduction.content.inputs == right.inputs
+        and reduction.content.merged != previous.merged
+    }
+
+
+def _suspend(setting: Setting, state: State, evidence: tuple[Evidence, ...]) -> State:
+    suspended, pending = list(state.suspended), list(state.pending)
+    weights = {member.peer: member.weight for member in setting.members(state.suspended).rows}
+    left = sum(weights.values())
+    for item in evidence:
+        liar = accusation(item).signer
+        if left - weights.get(liar, 0) >= setting.genesis.quorum:
+            left -= weights.get(liar, 0)
+            suspended.append(liar)
+        else:
+            pending.append(liar)
+    return replace(state, suspended=tuple(suspended), pending=tuple(pending))
+
+
+def _decision(
+    setting: Setting,
+    previous: Decision | None,
+    outcome: Outcome,
+    encoded: bytes,
+    merged: Merged | None,
+    state: State,
+) -> Decision:
+    promoted = outcome is Outcome.PROMOTED and merged is not None
+    before = previous.state.suspended if previous else ()
+    header = Header(
+        network=setting.genesis.network,
+        term=setting.term,
+        revision=setting.revision.id,
+        height=previous.height + 1 if previous else 0,
+        previous=previous.id if previous else None,
+        members=members_hash(setting.members(before)),
+        next_members=members_hash(setting.members(state.suspended)),
+        outcome=outcome,
+        head=state.plan.base,
+        outer=merged.outer
+        if promoted and merged
+        else (previous.header.outer if previous else None),
+        choices=digest("choices", encoded),
+        merged=digest("merged", encode(merged)),
+        state=digest("state", encode(state)),
+    )
+    return Decision(header, encoded, merged, state)
+
+
+def members_hash(members: Members) -> bytes:
+    return digest("members", encode((members.rows, members.quorum)))

@@ -1,0 +1,126 @@
+"""What trainers, reducers and validators sign about one window, beside their votes."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from p2pd.core.ids import ID_BYTES, ArtifactId, DecisionId
+from p2pd.core.signed import Signed
+from p2pd.core.votes import Vote
+from p2pd.core.voting.evidence import Evidence
+from p2pd.core.voting.proposals import Proposal
+from p2pd.core.work import FULL, Merged, Verdict
+
+MAX_SAMPLES = 2**40
+
+
+class Service(IntEnum):
+    """What a peer offers to do in the next window."""
+
+    TRAIN = 1
+    REDUCE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Beacon:
+    """Presence: I am here while the height of the scope is decided, and will serve in the next window."""
+
+    service: Service
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A trainer's candidate: the result of its lease in the plan of the scope's height."""
+
+    plan: DecisionId
+    """The decision that dealt the lease."""
+    base: ArtifactId
+    artifact: ArtifactId
+    size_bytes: int
+    samples: int
+    steps: int
+
+    def __post_init__(self) -> None:
+        if not (0 < self.samples <= MAX_SAMPLES and 0 < self.steps <= MAX_SAMPLES):
+            raise ValueError("an update has samples and steps")
+        if self.size_bytes <= 0 or len(self.artifact) != ID_BYTES:
+            raise ValueError("an update names an artifact and its size")
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A trainer gives its lease of the scope's height back."""
+
+    plan: DecisionId
+    reason: str
+
+    def __post_init__(self) -> None:
+        if len(self.reason) > 500:
+            raise ValueError("a reason has at most 500 characters")
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """A reducer's merge of a cohort: never authoritative."""
+
+    plan: DecisionId
+    inputs: bytes
+    """Hash of the merge inputs: updates, artifacts, weights."""
+    merged: Merged
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a validator measured of a head on the whole validation set; shown, never decided on."""
+
+    head: ArtifactId
+    metric: int
+    """Millionths."""
+    loss: int
+    """Millionths."""
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One update of a cohort, with what the proposer found."""
+
+    update: Signed[Update]
+    verdict: Verdict
+    r: int
+    """Judged quality, 0..FULL in steps of 128; FULL until screening by loss exists."""
+
+    def __post_init__(self) -> None:
+        if self.r != FULL:
+            raise ValueError(f"r must be {FULL}")
+
+
+class ChoiceKind(IntEnum):
+    WINDOW = 1
+    """Merge the accepted cohort; without any, keep the head."""
+    IDLE = 2
+    """Nobody had a lease: only deal the next plan."""
+    BLOCKED = 3
+    """The merge regressed on the canaries of validators of weight a: keep the head."""
+    UNDECIDED = 4
+    """The fall-back that every validator derives alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What a proposer is free to choose. All else is derived from it and from the decision before."""
+
+    kind: ChoiceKind
+    cohort: tuple[Candidate, ...]
+    """Ascending by update id, one per lease."""
+    presence: tuple[Signed[Beacon], ...]
+    """Ascending by peer id."""
+    reductions: tuple[Signed[Reduction], ...]
+    """Of the window before, ascending by peer id."""
+    evidence: tuple[Evidence, ...]
+    grounds: tuple[Signed[Vote], ...]
+    """Nil prevotes of earlier rounds of this height that justify what is disputed or blocked."""
+
+
+def accusation(evidence: Evidence) -> Signed[Vote] | Signed[Proposal]:
+    """One of the two messages: it names the accused and the place."""
+    return evidence.votes[0] if evidence.votes else evidence.proposals[0]

@@ -1,0 +1,140 @@
+"""The signed objects of the open height: checked for place and author, bounded, and told apart by id.
+
+An object of the next height waits until this one is adopted. Nothing here is forwarded or counted unchecked.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from p2pd.core.checking import PRESENCE_MORE, PRESENCE_PER_SEAT
+from p2pd.core.decision import Decision
+from p2pd.core.derive import Setting
+from p2pd.core.gates import lease_behind
+from p2pd.core.ids import ObjectId, PeerId
+from p2pd.core.messages import Beacon, Reduction, Release, Report, Update
+from p2pd.core.signed import Signed
+from p2pd.core.votes import Vote
+from p2pd.core.voting.proposals import Proposal
+from p2pd.errors import RemoteError
+
+MOST_PER_AUTHOR = {
+    "vote": 96,
+    "proposal": 24,
+    "update": 2,
+    "release": 1,
+    "reduction": 2,
+    "report": 1,
+    "beacon": 1,
+}
+"""Objects of one kind by one author at one height; of votes and proposals the oldest make room."""
+AHEAD_PER_AUTHOR = 8
+AHEAD_MOST = 512
+
+
+class Admission(Enum):
+    NEW = "new"
+    KNOWN = "known"
+    AHEAD = "ahead"
+    LATE = "late"
+
+
+@dataclass(slots=True)
+class Pool:
+    setting: Setting
+    previous: Decision
+    held: dict[ObjectId, Signed[Any]] = field(default_factory=dict)
+    ahead: dict[ObjectId, Signed[Any]] = field(default_factory=dict)
+
+    @property
+    def height(self) -> int:
+        return self.previous.height + 1
+
+    def admit(self, signed: Signed[Any]) -> Admission:
+        """Stores what belongs here.
+
+        Raises:
+            RemoteError: it is nobody's to send, or too many of its kind.
+        """
+        if signed.id in self.held or signed.id in self.ahead:
+            return Admission.KNOWN
+        lowest = self.height - 1 if signed.kind in ("reduction", "report") else self.height
+        height = signed.scope.height
+        if signed.scope != self.setting.scope(height):
+            raise RemoteError(f"{signed.kind} of another term or revision")
+        if height < lowest:
+            return Admission.LATE
+        if height > self.height:
+            return self._wait(signed)
+        self._check_author(signed)
+        self._make_room(signed)
+        self.held[signed.id] = signed
+        return Admission.NEW
+
+    def _wait(self, signed: Signed[Any]) -> Admission:
+        if signed.scope.height > self.height + 1:
+            return Admission.LATE  # so far ahead that it comes again once this node has caught up
+        mine = sum(one.author == signed.author for one in self.ahead.values())
+        if mine < AHEAD_PER_AUTHOR and len(self.ahead) < AHEAD_MOST:
+            self.ahead[signed.id] = signed
+        return Admission.AHEAD
+
+    def _check_author(self, signed: Signed[Any]) -> None:
+        content, state = signed.content, self.previous.state
+        if isinstance(content, Vote | Proposal | Report):
+            if signed.author not in self.setting.members(state.suspended).weights:
+                raise RemoteError(f"{signed.kind} by a key that is no validator")
+        elif isinstance(content, Update):
+            lease_behind(signed, self.previous, signed.scope)
+        elif isinstance(content, Release):
+            if content.plan != self.previous.id or state.plan.lease_of(signed.signer) is None:
+                raise RemoteError("release of a lease that does not exist")
+        elif isinstance(content, Reduction):
+            if signed.signer not in self._reducers(signed.scope.height):
+                raise RemoteError("reduction by a peer that was not drawn")
+        elif isinstance(content, Beacon):
+            self._check_crowd()
+        else:
+            raise RemoteError(f"a {signed.kind} does not belong to a window")
+
+    def _reducers(self, height: int) -> tuple[PeerId, ...]:
+        state = self.previous.state
+        if height == self.height:
+            return state.plan.reducers
+        return state.merge.reducers if state.merge is not None else ()
+
+    def _check_crowd(self) -> None:
+        most = PRESENCE_PER_SEAT * self.setting.revision.schedule.max_roster + PRESENCE_MORE
+        if sum(one.kind == "beacon" for one in self.held.values()) >= most:
+            raise RemoteError(f"more than {most} beacons at one height")
+
+    def _make_room(self, signed: Signed[Any]) -> None:
+        same = [
+            one.id
+            for one in self.held.values()
+            if one.author == signed.author and one.kind == signed.kind and one.scope == signed.scope
+        ]
+        if len(same) < MOST_PER_AUTHOR[signed.kind]:
+            return
+        if signed.kind not in ("vote", "proposal"):
+            raise RemoteError(f"more {signed.kind}s by one author than a height needs")
+        del self.held[same[0]]
+
+    def advance(self, decision: Decision) -> list[Signed[Any]]:
+        """Turns to the height after decision. What waited for it comes back, to be admitted anew."""
+        self.previous = decision
+        waited = [one for one in self.ahead.values() if one.scope.height <= self.height]
+        self.ahead = {key: one for key, one in self.ahead.items() if one.scope.height > self.height}
+        self.held = {
+            key: one
+            for key, one in self.held.items()
+            if one.scope.height == self.height - 1 and one.kind in ("reduction", "report")
+        }
+        return waited
+
+    def inventory(self) -> tuple[ObjectId, ...]:
+        return tuple(self.held)
+
+    def missing(self, theirs: tuple[ObjectId, ...]) -> list[Signed[Any]]:
+        known = set(theirs)
+        return [one for key, one in self.held.items() if key not in known]

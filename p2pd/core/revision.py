@@ -1,0 +1,128 @@
+"""A revision: all that must agree between nodes that train one model together. Signed by the authority."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from p2pd.core.encoding import encode
+from p2pd.core.genesis import Endorsement
+from p2pd.core.ids import ID_BYTES, ArtifactId, NetworkId, RevisionId, digest
+from p2pd.core.work import MergeRule, OuterRule, Schema
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSpec:
+    module: str
+    """Python module, installed by each operator: code is never fetched."""
+    config: str
+    """JSON object handed to build(config)."""
+    source: bytes
+    """SHA-256 of the module's source."""
+    metric: str
+    higher_is_better: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DataSpec:
+    kind: str
+    """indexed: a map-style data set that every node builds alike."""
+    samples: int
+    shard_samples: int
+    """Size of a microshard, the smallest unit that is leased."""
+
+    def __post_init__(self) -> None:
+        if self.kind != "indexed":
+            raise ValueError(f"data kind {self.kind!r} is not supported; only indexed is")
+        if self.samples < 1 or not 1 <= self.shard_samples <= self.samples:
+            raise ValueError("data must have samples, and microshards of 1 to all of them")
+
+    @property
+    def shards(self) -> int:
+        return -(-self.samples // self.shard_samples)
+
+    def shard_size(self, shard: int) -> int:
+        """Samples in one microshard; only the last one may be shorter."""
+        return min(self.shard_samples, self.samples - shard * self.shard_samples)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Times are milliseconds on each validator's own clock."""
+
+    lease_shards: int
+    """Microshards in a newcomer's lease."""
+    max_lease_shards: int
+    max_roster: int
+    deadline_ms: int
+    """A window closes at the latest this long after its plan was adopted."""
+    settle_ms: int
+    """How long an idle height waits after the first trainer showed up, so that others join the same plan."""
+    check_limit_ms: int
+    """The longest that fetching, merging and evaluating one proposal may take."""
+    end_heads: int
+    """The run ends after this many promoted heads; 0 for never."""
+    end_epochs: int
+    """The run ends when this many epochs are trained; 0 for never."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.lease_shards <= self.max_lease_shards <= 2**16:
+            raise ValueError("lease_shards must be at least 1 and at most max_lease_shards (65536)")
+        if not 1 <= self.max_roster <= 1024:
+            raise ValueError("max_roster must be from 1 to 1024")
+        if min(self.deadline_ms, self.check_limit_ms) < 1 or self.settle_ms < 0:
+            raise ValueError("deadline_ms and check_limit_ms must be positive")
+        if min(self.end_heads, self.end_epochs) < 0:
+            raise ValueError("end_heads and end_epochs must not be negative")
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """A merged head may be worse than the head it is compared with by `accept` and is refused beyond `reject`.
+
+    Millionths of the compared head's mean loss, on the validator's own samples, beyond the noise of the paired
+    difference; in between the validator is unsure and agrees with either.
+    """
+
+    samples: int
+    accept: int
+    reject: int
+
+    def __post_init__(self) -> None:
+        if self.samples < 1 or not 0 <= self.accept < self.reject:
+            raise ValueError("canary needs samples, and 0 <= accept < reject")
+
+
+@dataclass(frozen=True)
+class Revision:
+    network: NetworkId
+    study: str
+    experiment: str
+    name: str
+    workload: WorkloadSpec
+    schema: Schema
+    data: DataSpec
+    schedule: Schedule
+    merge: MergeRule
+    outer: OuterRule
+    canary: Canary
+    head: ArtifactId
+    """The genesis head."""
+    seed: bytes
+    """Keys the permutation of the data."""
+
+    def __post_init__(self) -> None:
+        for text in (self.study, self.experiment, self.name):
+            if not text or len(text) > 64:
+                raise ValueError("study, experiment and revision names have 1 to 64 characters")
+        if len(self.seed) != ID_BYTES or len(self.head) != ID_BYTES:
+            raise ValueError("seed and genesis head have 32 bytes")
+
+    @cached_property
+    def id(self) -> RevisionId:
+        """What the authority signs."""
+        return RevisionId(digest("revision", encode(self)))
+
+
+@dataclass(frozen=True, slots=True)
+class SignedRevision:
+    revision: Revision
+    endorsements: tuple[Endorsement, ...]

@@ -1,0 +1,201 @@
+"""Checks of proposed choices, each as far as it got: fetch, inspect, merge, derive, evaluate. One desk per height."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from p2pd.core.canary import judge
+from p2pd.core.checking import blocked_by, check_choices, check_verdicts, untouched
+from p2pd.core.decision import Decision
+from p2pd.core.derive import Setting, derive, inputs_hash, merge_job
+from p2pd.core.ids import ArtifactId, DecisionId, PeerId, UpdateId
+from p2pd.core.messages import Candidate, ChoiceKind, Choices
+from p2pd.core.validator.events import Evaluate, FetchUpdate, Inspect, Job, Merge
+from p2pd.core.votes import Reason, ReasonKind
+from p2pd.core.voting.events import Checked, Judgement
+from p2pd.core.window import Entry, Fetch, Window
+from p2pd.core.work import Evaluation, InspectJob, Merged, Verdict
+from p2pd.errors import RemoteError
+
+OpenChoices = Callable[[bytes], Choices]
+"""Decodes choices and verifies all that is nested in them; raises RemoteError."""
+
+
+@dataclass(slots=True)
+class Check:
+    """One proposal's choices on the way to an answer."""
+
+    choices: Choices
+    encoded: bytes
+    decision: Decision | None = None
+    answered: bool = False
+
+
+@dataclass(slots=True)
+class Desk:
+    setting: Setting
+    previous: Decision
+    window: Window
+    open_choices: OpenChoices
+    evaluations: dict[ArtifactId, Evaluation | None]
+    """Of recent heads, kept from height to height; None where one could not be evaluated."""
+    recent: tuple[ArtifactId, ...]
+    """The last promoted heads, the base among them."""
+    merged: dict[bytes, Merged | None] = field(default_factory=dict)
+    derived: dict[DecisionId, Check] = field(default_factory=dict)
+    checks: dict[bytes, Check] = field(default_factory=dict)
+    started: set[Job] = field(default_factory=set)
+    closed_s: float | None = None
+    """When this validator closed the window: what it held long before, a proposal must not omit."""
+
+    def start(self, encoded: bytes) -> tuple[list[Job], Checked | None]:
+        """Begins a check, or goes on with the one of the same choices."""
+        check = self.checks.get(encoded)
+        if check is None:
+            try:
+                choices = self.open_choices(encoded)
+                check_choices(self.setting, self.previous, choices)
+            except RemoteError:
+                return [], Checked(encoded, None, False, Judgement.REJECT, ())
+            check = self.checks[encoded] = Check(choices, encoded)
+            self._try_again(choices)
+        check.answered = False
+        return self._advance(check)
+
+    def _try_again(self, choices: Choices) -> None:
+        """A proposal that names what could not be fetched before is a reason to ask once more."""
+        for candidate in choices.cohort:
+            entry = self.window.entries.get(UpdateId(candidate.update.id))
+            if entry is not None and entry.fetch is Fetch.FAILED:
+                entry.fetch = Fetch.WANTED
+                self.started.discard(self._fetch_job(entry))
+
+    def go_on(self) -> tuple[list[Job], list[Checked]]:
+        """What can be done now for all checks that wait, newest first."""
+        jobs: list[Job] = []
+        answers = []
+        for check in reversed(list(self.checks.values())):
+            if check.answered:
+                continue
+            more, answer = self._advance(check)
+            jobs += more
+            if answer is not None:
+                answers.append(answer)
+        return jobs, answers
+
+    def look_at(self, entry: Entry) -> list[Job]:
+        """The next job that brings one update nearer to its verdict."""
+        if entry.verdict is not None or entry.fetch is Fetch.FAILED:
+            return []
+        if entry.fetch is Fetch.WANTED:
+            return self._once(self._fetch_job(entry))
+        content = entry.update.content
+        job = InspectJob(
+            content.artifact, self.previous.state.plan.base, self.setting.revision.schema
+        )
+        return self._once(Inspect(job))
+
+    def _fetch_job(self, entry: Entry) -> Job:
+        return FetchUpdate(entry.update.content.artifact, PeerId(entry.update.signer))
+
+    def _once(self, job: Job) -> list[Job]:
+        if job in self.started:
+            return []
+        self.started.add(job)
+        return [job]
+
+    def forget(self, job: Job) -> None:
+        """A job that came to nothing here may be started again."""
+        self.started.discard(job)
+
+    def _advance(self, check: Check) -> tuple[list[Job], Checked | None]:
+        entries = [self._entry(candidate) for candidate in check.choices.cohort]
+        lost = [e.update.id for e in entries if e.fetch is Fetch.FAILED and e.verdict is None]
+        if lost:
+            reasons = tuple(Reason(ReasonKind.UNFETCHABLE, update, 0) for update in lost)
+            return [], self._answer(check, Judgement.REJECT, reasons, objective=False)
+        jobs = [job for entry in entries for job in self.look_at(entry)]
+        found = {
+            UpdateId(entry.update.id): entry.verdict
+            for entry in entries
+            if entry.verdict is not None
+        }
+        if len(found) < len(entries):
+            return jobs, None
+        differ = check_verdicts(check.choices, found)
+        if differ:
+            return jobs, self._answer(check, Judgement.REJECT, differ, objective=False)
+        return self._derive(check, jobs)
+
+    def _entry(self, candidate: Candidate) -> Entry:
+        """The window's entry of a candidate; a proposal may be the first to name one."""
+        update = candidate.update
+        entry = self.window.entries.get(UpdateId(update.id))
+        if entry is None:
+            verdict = untouched(self.setting, self.previous, update)
+            entry = Entry(update, None if verdict is Verdict.ACCEPTED else verdict)
+            self.window.entries[UpdateId(update.id)] = entry
+        return entry
+
+    def _derive(self, check: Check, jobs: list[Job]) -> tuple[list[Job], Checked | None]:
+        job = merge_job(self.setting, self.previous, check.choices.cohort)
+        merged = None
+        if job is not None:
+            inputs = inputs_hash(job)
+            merged = self.merged.get(inputs)
+            if merged is None:
+                return jobs + self._once(Merge(inputs, job)), None
+        if check.choices.kind is ChoiceKind.BLOCKED and not self._is_blocked(check, merged):
+            return jobs, self._answer(check, Judgement.REJECT, (), objective=False)
+        if check.decision is None:
+            check.decision = derive(
+                self.setting, self.previous, check.choices, check.encoded, merged
+            )
+            self.derived[check.decision.id] = check
+        return self._judge(check, merged, jobs)
+
+    def _is_blocked(self, check: Check, merged: Merged | None) -> bool:
+        members = self.setting.members(self.previous.state.suspended)
+        return merged is not None and blocked_by(check.choices.grounds, merged.head, members)
+
+    def _judge(
+        self, check: Check, merged: Merged | None, jobs: list[Job]
+    ) -> tuple[list[Job], Checked | None]:
+        left_out: tuple[Reason, ...] = ()
+        if check.choices.kind is not ChoiceKind.UNDECIDED and self.closed_s is not None:
+            left_out = self.window.left_out(check.choices, self.closed_s)
+        verdict = 1
+        if merged is not None:
+            more, canary = self.canary(merged.head)
+            if canary is None:
+                return jobs + more, None
+            verdict = canary
+        if check.choices.kind is ChoiceKind.BLOCKED:
+            verdict, left_out = -verdict, ()
+        reasons = left_out
+        if verdict < 0 and merged is not None and check.choices.kind is ChoiceKind.WINDOW:
+            reasons = (Reason(ReasonKind.CANARY, merged.head, 0), *left_out)
+        judgement = Judgement.UNSURE if verdict == 0 else Judgement.ACCEPT
+        if verdict < 0 or left_out:
+            judgement = Judgement.REJECT
+        return jobs, self._answer(check, judgement, reasons, objective=True)
+
+    def canary(self, head: ArtifactId) -> tuple[list[Job], int | None]:
+        """1 accept, 0 unsure, -1 reject; None while evaluations are missing."""
+        base = self.previous.state.plan.base
+        missing = [one for one in (base, head) if one not in self.evaluations]
+        if missing:
+            return [job for one in missing for job in self._once(Evaluate(one))], None
+        new, old = self.evaluations[head], self.evaluations[base]
+        if new is None or old is None:
+            return [], -1 if new is None else 1
+        rivals = [self.evaluations.get(one) for one in self.recent if one != base]
+        finite = [rival for rival in rivals if rival is not None and rival.finite]
+        best = min(finite, key=lambda one: sum(one.private), default=None)
+        return [], judge(new, old, best, self.setting.revision.canary)
+
+    def _answer(
+        self, check: Check, judgement: Judgement, reasons: tuple[Reason, ...], *, objective: bool
+    ) -> Checked:
+        check.answered = True
+        value = check.decision.id if objective and check.decision else None
+        return Checked(check.encoded, value, objective, judgement, reasons)

@@ -1,0 +1,429 @@
+"""A validator at one revision: gathers a window, closes it, proposes, checks, votes, adopts. Times are seconds.
+
+Pure: effects come out in the order in which they must be carried out, jobs are answered by events.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+from p2pd.core.checking import blocked_by, objected, untouched
+from p2pd.core.decision import Decision, PlanState, Record
+from p2pd.core.derive import UNDECIDED, Setting, inputs_hash, merge_job
+from p2pd.core.encoding import encode
+from p2pd.core.ids import ArtifactId, DecisionId, PeerId, PublicKey, UpdateId, short
+from p2pd.core.messages import (
+    Beacon,
+    Candidate,
+    ChoiceKind,
+    Choices,
+    Reduction,
+    Release,
+    Report,
+    Update,
+)
+from p2pd.core.signed import Signed
+from p2pd.core.validator.desk import Desk, OpenChoices
+from p2pd.core.validator.events import (
+    Adopt,
+    Adopted,
+    ChoicesFetched,
+    Effect,
+    EvaluationDone,
+    Event,
+    FetchChoices,
+    Fetched,
+    FetchUpdate,
+    Halt,
+    Inspect,
+    Inspected,
+    Job,
+    Merge,
+    MergeDone,
+    ObjectSeen,
+    Publish,
+    Remember,
+)
+from p2pd.core.votes import Certificate, ReasonKind, Vote
+from p2pd.core.voting import events as voting
+from p2pd.core.voting.machine import Machine
+from p2pd.core.voting.proposals import Proposal
+from p2pd.core.voting.rules import Setup, Sign
+from p2pd.core.voting.timers import CheckTimes
+from p2pd.core.window import Entry, Fetch, Window
+from p2pd.core.work import Evaluation, Merged, Verdict
+
+RECENT_HEADS = 50
+UPDATES_PER_TRAINER = 2
+"""A second one shows bad faith; a third would only fill memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """What a validator brings to its revision."""
+
+    setting: Setting
+    me: PublicKey
+    sign: Sign
+    open_choices: OpenChoices
+    defences_off: frozenset[voting.Defence] = frozenset()
+
+
+@dataclass(slots=True)
+class Validator:
+    seat: Seat
+    checks: CheckTimes
+    previous: Decision
+    now_s: float
+    evaluations: dict[ArtifactId, Evaluation | None] = field(default_factory=dict)
+    recent: tuple[ArtifactId, ...] = ()
+    halted: str = ""
+    window: Window = field(init=False)
+    desk: Desk = field(init=False)
+    votes: Machine = field(init=False)
+    decided: Certificate | None = field(init=False, default=None)
+    reductions: dict[tuple[int, PeerId], Signed[Reduction]] = field(default_factory=dict)
+    reported: ArtifactId | None = None
+    fetched: dict[bytes, DecisionId] = field(default_factory=dict)
+    """Choices that were fetched for a value: they must derive to it."""
+    inbox: deque[voting.Event] = field(default_factory=deque)
+    out: list[Effect] = field(init=False, default_factory=list)
+
+    def resume(self, stored: bytes | None) -> list[Effect]:
+        """The first call after a start. stored is what Remember said last of the height after previous."""
+        self._enter(self.previous, stored)
+        self._vote(voting.Resumed())
+        return self._flush()
+
+    def handle(self, event: Event, now_s: float) -> list[Effect]:
+        self.now_s = now_s
+        match event:
+            case ObjectSeen(signed=signed):
+                self._on_object(signed)
+            case Adopted(decision=decision):
+                self._enter(decision, None)
+            case Fetched(artifact=artifact, here=here):
+                self._on_fetched(artifact, here)
+            case Inspected():
+                self._on_inspected(event)
+            case MergeDone(inputs=inputs, merged=merged):
+                self._on_merged(inputs, merged)
+            case EvaluationDone(head=head, evaluation=evaluation):
+                self._on_evaluated(head, evaluation)
+            case ChoicesFetched(value=value, choices=choices):
+                self._on_choices(value, choices)
+            case _:
+                assert_never(event)
+        self._settle()
+        return self._flush()
+
+    def tick(self, now_s: float) -> list[Effect]:
+        self.now_s = now_s
+        self._voting_effects(self.votes.tick(now_s))
+        self._settle()
+        return self._flush()
+
+    def next_deadline_s(self) -> float | None:
+        closes_s = self.window.closes_s() if self.desk.closed_s is None else None
+        due = [at for at in (closes_s, self.votes.next_deadline_s()) if at is not None]
+        return min(due, default=None)
+
+    def choices_of(self, value: DecisionId) -> bytes | None:
+        """Served to validators that lack a value with a quorum of prevotes."""
+        check = self.desk.derived.get(value)
+        return check.encoded if check else None
+
+    def _flush(self) -> list[Effect]:
+        out, self.out = self.out, []
+        return out
+
+    # A height begins
+
+    def _enter(self, previous: Decision, stored: bytes | None) -> None:
+        setting = self.seat.setting
+        if previous.head not in self.recent:
+            self.recent = (*self.recent, previous.head)[-RECENT_HEADS:]
+        self.evaluations = {h: e for h, e in self.evaluations.items() if h in self.recent}
+        self.previous, self.decided = previous, None
+        self.fetched.clear()
+        self.reductions = {
+            key: one for key, one in self.reductions.items() if key[0] >= previous.height
+        }
+        self.window = Window(setting, previous, self.now_s)
+        self.desk = Desk(
+            setting,
+            previous,
+            self.window,
+            self.seat.open_choices,
+            self.evaluations,
+            self.recent,
+        )
+        setup = Setup(
+            members=setting.members(previous.state.suspended),
+            scope=setting.scope(previous.height + 1),
+            me=self.seat.me,
+            sign=self.seat.sign,
+            checks=self.checks,
+            undecided=encode(UNDECIDED),
+            defences_off=self.seat.defences_off,
+        )
+        self.votes = Machine(setup, stored)
+        if previous.state.plan.state is not PlanState.IDLE:
+            self._evaluate_base()
+        self._report()
+
+    def _evaluate_base(self) -> None:
+        jobs, _ = self.desk.canary(self.previous.head)
+        self.out += jobs
+
+    # Objects
+
+    def _on_object(self, signed: Signed[Any]) -> None:
+        content = signed.content
+        if isinstance(content, Reduction):
+            self._on_reduction(signed)
+        if signed.scope != self.seat.setting.scope(self.window.height):
+            return
+        if isinstance(content, Vote):
+            self._vote(voting.VoteSeen(signed))
+        elif isinstance(content, Proposal):
+            self._vote(voting.ProposalSeen(signed))
+        elif isinstance(content, Update):
+            self._on_update(signed)
+        elif isinstance(content, Beacon):
+            self.window.add_beacon(signed, self.now_s)
+        elif isinstance(content, Release):
+            self.window.releases.setdefault(signed.signer, signed)
+
+    def _on_reduction(self, reduction: Signed[Reduction]) -> None:
+        height = reduction.scope.height
+        if self.previous.height <= height <= self.window.height:
+            self.reductions.setdefault((height, reduction.signer), reduction)
+
+    def _on_update(self, update: Signed[Update]) -> None:
+        entries = self.window.entries
+        if UpdateId(update.id) in entries:
+            return
+        if sum(e.update.author == update.author for e in entries.values()) >= UPDATES_PER_TRAINER:
+            return
+        verdict = untouched(self.seat.setting, self.previous, update)
+        entry = entries[UpdateId(update.id)] = Entry(update, None)
+        if verdict is Verdict.ACCEPTED:
+            self.out += self.desk.look_at(entry)
+        else:
+            self.window.note_verdict(entry, verdict, verdict.name.lower(), self.now_s)
+
+    # Answers to jobs
+
+    def _on_fetched(self, artifact: ArtifactId, here: bool) -> None:
+        for entry in self.window.entries.values():
+            if entry.update.content.artifact == artifact and entry.fetch is not Fetch.HERE:
+                entry.fetch = Fetch.HERE if here else Fetch.FAILED
+                self.out += self.desk.look_at(entry)
+
+    def _on_inspected(self, event: Inspected) -> None:
+        for entry in self.window.entries.values():
+            if entry.update.content.artifact != event.artifact or entry.verdict is not None:
+                continue
+            if event.inspection is None:
+                self._give_up(entry)
+            else:
+                inspection = event.inspection
+                self.window.note_verdict(entry, inspection.verdict, inspection.detail, self.now_s)
+
+    def _give_up(self, entry: Entry) -> None:
+        for job in list(self.desk.started):
+            if (
+                isinstance(job, Inspect | FetchUpdate)
+                and _artifact_of(job) == entry.update.content.artifact
+            ):
+                self.desk.forget(job)
+        entry.fetch = Fetch.FAILED
+
+    def _on_merged(self, inputs: bytes, merged: Merged | None) -> None:
+        if merged is not None:
+            self.desk.merged[inputs] = merged
+            return
+        for job in list(self.desk.started):
+            if isinstance(job, Merge) and job.inputs == inputs:
+                self.desk.forget(job)
+
+    def _on_evaluated(self, head: ArtifactId, evaluation: Evaluation | None) -> None:
+        self.evaluations[head] = evaluation
+        self._report()
+
+    def _report(self) -> None:
+        """Tells everybody, once, what the canonical head is worth on the whole validation set."""
+        head = self.previous.head
+        evaluation = self.evaluations.get(head)
+        if self.reported == head or evaluation is None or not evaluation.finite:
+            return
+        self.reported = head
+        report = Report(head, evaluation.metric, evaluation.loss, evaluation.samples)
+        scope = self.seat.setting.scope(self.previous.height)
+        self.out.append(Publish(self.seat.sign("report", scope, report)))
+
+    def _on_choices(self, value: DecisionId, choices: bytes | None) -> None:
+        if choices is None or value in self.desk.derived:
+            return
+        self.fetched[choices] = value
+        self._start(choices)
+
+    # Voting
+
+    def _vote(self, event: voting.Event) -> None:
+        """Queued, so that effects keep the order in which the voting machine made them."""
+        self.inbox.append(event)
+        if len(self.inbox) > 1:
+            return
+        while self.inbox and not self.halted:
+            self._voting_effects(self.votes.handle(self.inbox[0], self.now_s))
+            self.inbox.popleft()
+
+    def _voting_effects(self, effects: list[voting.Effect]) -> None:
+        for effect in effects:
+            self._on_voting(effect)
+
+    def _on_voting(self, effect: voting.Effect) -> None:  # noqa: C901, PLR0912 - one arm an effect
+        match effect:
+            case voting.Persist(state=state):
+                self.out.append(Remember(self.window.height, state))
+            case voting.Send(message=message):
+                self.out.append(Publish(message))
+            case voting.Build(round=round_):
+                built = encode(self._build(round_))
+                self._vote(voting.Built(round_, built))
+            case voting.Check(choices=choices):
+                self._start(choices)
+            case voting.FetchValue(value=value, holders=holders):
+                self.out.append(FetchChoices(value, holders))
+            case voting.Decided(certificate=certificate):
+                self._on_decided(certificate)
+            case voting.Accuse(evidence=evidence):
+                self.window.add_evidence(evidence, self.now_s)
+            case voting.Closed():
+                self._close()
+            case voting.Forked(first=first, second=second):
+                self._halt(
+                    f"height {self.window.height} has two certified decisions, "
+                    f"{short(first.value)} and {short(second.value)}: the authority must begin a new term"
+                )
+            case voting.RoundStarted():
+                pass  # what people see of it is in the machine's view
+            case voting.ForeignVote(message=message):
+                self._halt(
+                    f"another node votes with this key at height {message.scope.height}: "
+                    "a copied identity; stop one of them"
+                )
+            case _:
+                assert_never(effect)
+
+    def _halt(self, why: str) -> None:
+        self.halted = why
+        self.out.append(Halt(why))
+
+    def _start(self, choices: bytes) -> None:
+        jobs, answer = self.desk.start(choices)
+        self.out += jobs
+        if answer is not None:
+            self._answer(answer)
+
+    def _answer(self, answer: voting.Checked) -> None:
+        wanted = self.fetched.pop(answer.choices, None)
+        if wanted is not None and answer.objective and answer.value != wanted:
+            self._halt(
+                f"merge mismatch at {self.window.height}: mine {short(answer.value or b'')}, certified {short(wanted)}"
+            )
+        self._vote(answer)
+
+    def _settle(self) -> None:
+        """Whatever the last event made possible: closing, going on with checks, adopting."""
+        closes_s = self.window.closes_s()
+        if self.desk.closed_s is None and closes_s is not None and self.now_s >= closes_s:
+            self._close()
+            self._vote(voting.Close())
+        progress = True
+        while progress:
+            jobs, answers = self.desk.go_on()
+            self.out += jobs
+            for answer in answers:
+                self._answer(answer)
+            progress = bool(answers)
+        if self.decided is not None:
+            self._adopt_if_known(self.decided)
+
+    def _close(self) -> None:
+        if self.desk.closed_s is not None:
+            return
+        self.desk.closed_s = self.now_s
+        # The proposer's choices are most likely these: start on them at once.
+        job = merge_job(self.seat.setting, self.previous, self._cohort(frozenset()))
+        if job is not None:
+            self._start(encode(self._build(0)))
+
+    # Proposing
+
+    def _build(self, round_: int) -> Choices:
+        members = self.seat.setting.members(self.previous.state.suspended)
+        grounds: tuple[Signed[Vote], ...] = ()
+        if round_ > 0:
+            votes = {o.vote.id: o.vote for o in self.votes.objections() if _has_grounds(o.vote)}
+            grounds = tuple(votes[key] for key in sorted(votes))
+        kind = ChoiceKind.IDLE if self.window.state is PlanState.IDLE else ChoiceKind.WINDOW
+        disputed = objected(grounds, members, len(self.window.entries))
+        cohort = () if kind is ChoiceKind.IDLE else self._cohort(disputed)
+        job = merge_job(self.seat.setting, self.previous, cohort)
+        merged = self.desk.merged.get(inputs_hash(job)) if job else None
+        if merged is not None and blocked_by(grounds, merged.head, members):
+            kind = ChoiceKind.BLOCKED
+        return Choices(
+            kind,
+            cohort,
+            self.window.presence(),
+            self._judgeable_reductions(),
+            self.window.evidence_held(),
+            grounds,
+        )
+
+    def _judgeable_reductions(self) -> tuple[Signed[Reduction], ...]:
+        """Of the window before, by the reducers that were drawn for it."""
+        merge, height = self.previous.state.merge, self.previous.height
+        if merge is None:
+            return ()
+        held = [self.reductions.get((height, peer)) for peer in sorted(merge.reducers)]
+        return tuple(one for one in held if one is not None and one.content.plan == merge.plan)
+
+    def _cohort(self, disputed: frozenset[bytes]) -> tuple[Candidate, ...]:
+        return self.window.candidates(disputed)
+
+    # The end of a height
+
+    def _on_decided(self, certificate: Certificate) -> None:
+        self.decided = certificate
+        if certificate.value not in self.desk.derived:
+            holders = tuple(vote.signer for vote in certificate.prevotes)
+            self.out.append(FetchChoices(certificate.value, holders))
+
+    def _adopt_if_known(self, certificate: Certificate) -> None:
+        check = self.desk.derived.get(certificate.value)
+        if check is None or check.decision is None:
+            return
+        self.decided = None
+        self.out.append(Adopt(Record(check.decision, certificate)))
+
+
+def _artifact_of(job: Job) -> ArtifactId | None:
+    match job:
+        case Inspect(job=inspect):
+            return inspect.artifact
+        case FetchUpdate(artifact=artifact):
+            return artifact
+        case Merge() | FetchChoices():
+            return None
+        case _:
+            return job.head
+
+
+def _has_grounds(vote: Signed[Vote]) -> bool:
+    wanted = (ReasonKind.VERDICT, ReasonKind.UNFETCHABLE, ReasonKind.CANARY)
+    return any(reason.kind in wanted for reason in vote.content.reasons)

@@ -1,0 +1,171 @@
+"""What one validator holds of the window that is being decided, since when, and when it is over. Times are seconds."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from p2pd.core.decision import Decision, PlanState
+from p2pd.core.derive import Setting
+from p2pd.core.ids import PeerId, UpdateId
+from p2pd.core.messages import (
+    Beacon,
+    Candidate,
+    Choices,
+    Release,
+    Service,
+    Update,
+    accusation,
+)
+from p2pd.core.signed import Signed
+from p2pd.core.standing import may_serve
+from p2pd.core.votes import Reason, ReasonKind
+from p2pd.core.voting.evidence import Evidence
+from p2pd.core.work import FULL, Verdict
+
+SOFT_CLOSE_PERCENT = 80
+GRACE_FLOOR_S = 5.0
+EVIDENCE_PER_DECISION = 4
+
+
+class Fetch(Enum):
+    WANTED = "wanted"
+    HERE = "here"
+    FAILED = "failed"
+
+
+@dataclass(slots=True)
+class Entry:
+    """One update, from its announcement to its verdict."""
+
+    update: Signed[Update]
+    verdict: Verdict | None
+    """None until its tensors were looked at."""
+    fetch: Fetch = Fetch.WANTED
+    accepted_s: float | None = None
+    """Since when it was held and found good."""
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class Window:
+    setting: Setting
+    previous: Decision
+    opened_s: float
+    entries: dict[UpdateId, Entry] = field(default_factory=dict)
+    beacons: dict[PeerId, Signed[Beacon]] = field(default_factory=dict)
+    beacons_s: dict[PeerId, float] = field(default_factory=dict)
+    releases: dict[PeerId, Signed[Release]] = field(default_factory=dict)
+    evidence: dict[PeerId, Evidence] = field(default_factory=dict)
+    woken_s: float | None = None
+    """Since when an idle height has held a wake."""
+    mostly_delivered_s: float | None = None
+    """When 80 % of the samples had been delivered."""
+
+    @property
+    def height(self) -> int:
+        return self.previous.height + 1
+
+    @property
+    def state(self) -> PlanState:
+        return self.previous.state.plan.state
+
+    def add_beacon(self, beacon: Signed[Beacon], now_s: float) -> None:
+        peer = beacon.signer
+        if peer in self.beacons or not may_serve(self.previous.state, peer, self.height):
+            return
+        self.beacons[peer] = beacon
+        self.beacons_s[peer] = now_s
+        if beacon.content.service is Service.TRAIN and self.woken_s is None:
+            self.woken_s = now_s
+
+    def add_evidence(self, evidence: Evidence, now_s: float) -> None:
+        liar = accusation(evidence).signer
+        state = self.previous.state
+        if liar in state.suspended or liar in state.pending or liar in self.evidence:
+            return
+        self.evidence[liar] = evidence
+        if self.woken_s is None:
+            self.woken_s = now_s
+
+    def entry_of(self, peer: PeerId) -> Entry | None:
+        return next((e for e in self.entries.values() if e.update.signer == peer), None)
+
+    def note_verdict(self, entry: Entry, verdict: Verdict, detail: str, now_s: float) -> None:
+        entry.verdict, entry.detail = verdict, detail
+        if verdict is Verdict.ACCEPTED:
+            entry.accepted_s = now_s
+        self._note_delivery(now_s)
+
+    def _note_delivery(self, now_s: float) -> None:
+        if self.mostly_delivered_s is not None:
+            return
+        roster = self.previous.state.plan.roster
+        total = sum(lease.samples for lease in roster)
+        done = sum(lease.samples for lease in roster if self._settled(lease.peer, released=False))
+        if total and done * 100 >= total * SOFT_CLOSE_PERCENT:
+            self.mostly_delivered_s = now_s
+
+    def _settled(self, peer: PeerId, *, released: bool) -> bool:
+        entry = self.entry_of(peer)
+        if entry is not None:
+            return entry.verdict is not None or entry.fetch is Fetch.FAILED
+        return released and peer in self.releases
+
+    def closes_s(self) -> float | None:
+        """When this window is over by what is held now; None while only messages can end it."""
+        schedule = self.setting.revision.schedule
+        if self.state is PlanState.FINISHED:
+            return None
+        if self.state is PlanState.IDLE:
+            return None if self.woken_s is None else self.woken_s + schedule.settle_ms / 1000
+        roster = self.previous.state.plan.roster
+        if all(self._settled(lease.peer, released=True) for lease in roster):
+            return self.opened_s
+        deadline_s = self.opened_s + schedule.deadline_ms / 1000
+        if self.mostly_delivered_s is None:
+            return deadline_s
+        taken_s = self.mostly_delivered_s - self.opened_s
+        return min(deadline_s, self.opened_s + 1.5 * taken_s)
+
+    def candidates(self, disputed: frozenset[bytes]) -> tuple[Candidate, ...]:
+        """The cohort as this validator would propose it: one update per lease, ascending by update id."""
+        best: dict[PeerId, Candidate] = {}
+        for update, entry in sorted(self.entries.items()):
+            verdict = Verdict.DISPUTED if update in disputed else entry.verdict
+            if verdict is None:
+                continue
+            chosen = best.get(entry.update.signer)
+            if chosen is None or chosen.verdict is not Verdict.ACCEPTED:
+                best[entry.update.signer] = Candidate(entry.update, verdict, FULL)
+        return tuple(sorted(best.values(), key=lambda candidate: candidate.update.id))
+
+    def presence(self) -> tuple[Signed[Beacon], ...]:
+        return tuple(self.beacons[peer] for peer in sorted(self.beacons))
+
+    def evidence_held(self) -> tuple[Evidence, ...]:
+        """Evidence for the next decision; that of heights to come waits."""
+        fit = [
+            peer
+            for peer in sorted(self.evidence)
+            if accusation(self.evidence[peer]).scope.height <= self.height
+        ]
+        return tuple(self.evidence[peer] for peer in fit[:EVIDENCE_PER_DECISION])
+
+    def left_out(self, choices: Choices, closed_s: float) -> tuple[Reason, ...]:
+        """What a proposal omits although it was held here long before the window closed."""
+        limit_s = closed_s - self._grace_s()
+        named = {UpdateId(candidate.update.id) for candidate in choices.cohort}
+        present = {beacon.signer for beacon in choices.presence}
+        omitted = [
+            Reason(ReasonKind.OMITTED, update, 0)
+            for update, entry in sorted(self.entries.items())
+            if entry.accepted_s is not None and entry.accepted_s <= limit_s and update not in named
+        ]
+        absent = [
+            Reason(ReasonKind.ABSENT, peer, 0)
+            for peer in sorted(self.beacons)
+            if self.beacons_s[peer] <= limit_s and peer not in present
+        ]
+        return (*omitted, *absent)
+
+    def _grace_s(self) -> float:
+        return max(GRACE_FLOOR_S, self.setting.revision.schedule.deadline_ms / 10_000)

@@ -1,0 +1,113 @@
+"""Bytes to signed objects and back. Past this module a Signed value has been verified, and all that is nested in it.
+
+An envelope is the canonical encoding of Signed. Sizes are limited per kind before anything is decoded.
+"""
+
+from typing import Any, Protocol
+
+from p2pd.core.encoding import decode_plain, encode, from_plain
+from p2pd.core.hello import PeerRecord
+from p2pd.core.ids import NetworkId, PublicKey
+from p2pd.core.messages import Beacon, Choices, Reduction, Release, Report, Update
+from p2pd.core.signed import Scope, Signed, T, message_of
+from p2pd.core.votes import Certificate, Vote
+from p2pd.core.voting.evidence import Evidence
+from p2pd.core.voting.proposals import Proposal
+from p2pd.errors import LocalError, RemoteError
+from p2pd.wire.signatures import verify
+
+KINDS: dict[str, tuple[type, int]] = {
+    "vote": (Vote, 8 * 1024),
+    "proposal": (Proposal, 4 * 2**20),
+    "update": (Update, 2 * 1024),
+    "beacon": (Beacon, 1024),
+    "release": (Release, 4 * 1024),
+    "reduction": (Reduction, 256 * 1024),
+    "report": (Report, 1024),
+    "peer-record": (PeerRecord, 2 * 1024),
+}
+"""Content and largest envelope of each kind, bytes."""
+_NAMES = {content: kind for kind, (content, _) in KINDS.items()}
+MAX_ENVELOPE_BYTES = max(limit for _, limit in KINDS.values())
+
+
+class Signer(Protocol):
+    @property
+    def key(self) -> PublicKey: ...
+
+    def sign(self, message: bytes) -> bytes: ...
+
+
+def seal(signer: Signer, kind: str, scope: Scope, content: T) -> Signed[T]:
+    """Signs content for one place."""
+    if _NAMES.get(type(content)) != kind:
+        raise LocalError(f"{type(content).__name__} is not the content of a {kind}")
+    signature = signer.sign(message_of(kind, scope, signer.key, content))
+    return Signed(kind, scope, signer.key, content, signature)
+
+
+def dump(signed: Signed[Any]) -> bytes:
+    return encode(signed)
+
+
+def load(data: bytes, network: NetworkId) -> Signed[Any]:
+    """The verified object in an envelope.
+
+    Raises:
+        RemoteError: malformed, too large for its kind, of another network, or a signature in it is false.
+    """
+    plain = decode_plain(data, limit_bytes=MAX_ENVELOPE_BYTES)
+    kind = plain[0] if isinstance(plain, list) and plain else None
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise RemoteError(f"unknown kind of object {kind!r:.40}")
+    content, limit_bytes = KINDS[kind]
+    if len(data) > limit_bytes:
+        raise RemoteError(f"{kind} of {len(data)} bytes exceeds the limit of {limit_bytes}")
+    signed: Signed[Any] = from_plain(Signed[content], plain)  # type: ignore[valid-type]
+    check(signed, network)
+    if isinstance(signed.content, Proposal):
+        for vote in signed.content.quorum:
+            check(vote, network)
+    return signed
+
+
+def check(signed: Signed[Any], network: NetworkId) -> None:
+    """Raises RemoteError unless signed is its author's, for this network, of the kind that it says it is."""
+    if _NAMES.get(type(signed.content)) != signed.kind:
+        raise RemoteError(f"a {type(signed.content).__name__} signed as {signed.kind!r:.40}")
+    if signed.scope.network != network:
+        raise RemoteError(f"{signed.kind} of another network {signed.scope.network.hex()[:10]}")
+    if not verify(signed.author, signed.message, signed.signature):
+        raise RemoteError(f"false signature on a {signed.kind}")
+
+
+def load_choices(data: bytes, network: NetworkId) -> Choices:
+    """The choices in a proposal, all objects nested in them verified.
+
+    Raises:
+        RemoteError: as load.
+    """
+    choices: Choices = from_plain(Choices, decode_plain(data, limit_bytes=MAX_ENVELOPE_BYTES))
+    for candidate in choices.cohort:
+        check(candidate.update, network)
+    nested: tuple[Signed[Any], ...] = (*choices.presence, *choices.reductions, *choices.grounds)
+    for signed in nested:
+        check(signed, network)
+    for evidence in choices.evidence:
+        check_evidence(evidence, network)
+    return choices
+
+
+def check_evidence(evidence: Evidence, network: NetworkId) -> None:
+    pair: tuple[Signed[Any], ...] = evidence.votes or evidence.proposals
+    for signed in pair:
+        check(signed, network)
+    for proposal in evidence.proposals:
+        for vote in proposal.content.quorum:
+            check(vote, network)
+
+
+def check_certificate_signatures(certificate: Certificate, network: NetworkId) -> None:
+    """Raises RemoteError where a vote in it is not its author's; whether they suffice is for core to say."""
+    for vote in (*certificate.precommits, *certificate.prevotes):
+        check(vote, network)

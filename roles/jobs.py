@@ -1,0 +1,39 @@
+"""The jobs that validators and reducers share."""
+
+from p2pd.core.artifact import ArtifactKind
+from p2pd.core.ids import ArtifactId, PeerId
+from p2pd.core.validator.events import Fetched, FetchUpdate, Inspect, Inspected, Merge, MergeDone
+from p2pd.errors import LocalError, StoreError
+from p2pd.ports import Services
+
+
+async def fetch_update(services: Services, effect: FetchUpdate) -> Fetched:
+    validators = (member.peer for member in services.setting.members(()).rows)
+    providers = (effect.author, *validators)
+    here = await services.fetch(effect.artifact, ArtifactKind.UPDATE, providers)
+    return Fetched(effect.artifact, here)
+
+
+async def fetch_head(services: Services, head: ArtifactId) -> bool:
+    """Heads are made or fetched by every validator: ask them first."""
+    providers: tuple[PeerId, ...] = tuple(m.peer for m in services.setting.members(()).rows)
+    return await services.fetch(head, ArtifactKind.HEAD, providers)
+
+
+async def inspect(services: Services, effect: Inspect) -> Inspected:
+    artifact = effect.job.artifact
+    if not await fetch_head(services, effect.job.base):
+        return Inspected(artifact, None)
+    try:
+        return Inspected(artifact, await services.math.inspect(effect.job))
+    except (LocalError, StoreError):
+        return Inspected(artifact, None)
+
+
+async def merge(services: Services, effect: Merge) -> MergeDone:
+    if not await fetch_head(services, effect.job.base):
+        return MergeDone(effect.inputs, None)
+    try:
+        return MergeDone(effect.inputs, await services.math.merge(effect.job))
+    except (LocalError, StoreError):
+        return MergeDone(effect.inputs, None)

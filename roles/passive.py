@@ -1,0 +1,33 @@
+"""A role that only follows: the node adopts, serves and forwards by itself."""
+
+from p2pd.core.ids import DecisionId
+from p2pd.ports import RoleView
+
+
+class Follower:
+    def __init__(self, activity: str) -> None:
+        self._activity = activity
+
+    def start(self, now_s: float) -> list[object]:
+        return []
+
+    def handle(self, event: object, now_s: float) -> list[object]:
+        return []
+
+    def tick(self, now_s: float) -> list[object]:
+        return []
+
+    def next_deadline_s(self) -> float | None:
+        return None
+
+    def is_job(self, effect: object) -> bool:
+        return False
+
+    async def carry_out(self, effect: object) -> None:
+        raise AssertionError("a follower has no effects")
+
+    def choices_of(self, value: DecisionId) -> bytes | None:
+        return None
+
+    def view(self) -> RoleView:
+        return RoleView(self._activity, None)

@@ -1,0 +1,85 @@
+"""Trains the leases that certified plans give it. Its machine is p2pd.core.trainer."""
+
+from typing import cast
+
+import trio
+
+from p2pd.core.artifact import ArtifactKind
+from p2pd.core.ids import DecisionId, peer_id
+from p2pd.core.trainer import Abandon, Effect, Event, FetchBase, Train, Trained, Trainer
+from p2pd.core.validator.events import Fetched, Publish
+from p2pd.core.work import TrainJob
+from p2pd.errors import WorkloadError
+from p2pd.ports import Role, RoleView, Services
+
+
+class TrainerRole:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._machine = Trainer(
+            services.setting, peer_id(services.key), services.sign, services.decision
+        )
+        self._training = trio.CancelScope()
+
+    def start(self, now_s: float) -> list[Effect]:
+        self._machine.previous = self._services.decision
+        return self._machine.resume(self._services.own_objects())
+
+    def handle(self, event: object, now_s: float) -> list[Effect]:
+        return self._machine.handle(cast("Event", event), now_s)
+
+    def tick(self, now_s: float) -> list[Effect]:
+        return self._machine.tick(now_s)
+
+    def next_deadline_s(self) -> float | None:
+        return self._machine.next_deadline_s()
+
+    def is_job(self, effect: object) -> bool:
+        return isinstance(effect, FetchBase | Train)
+
+    async def carry_out(self, effect: object) -> Event | None:
+        match effect:
+            case Publish(signed=signed):
+                await self._services.publish(signed)
+            case Abandon():
+                self._training.cancel()
+            case FetchBase(artifact=artifact):
+                here = await self._services.fetch(artifact, ArtifactKind.HEAD, ())
+                return Fetched(artifact, here)
+            case Train(job=job):
+                return await self._train(job)
+            case _:
+                raise AssertionError(f"a trainer has no effect {effect}")
+        return None
+
+    async def _train(self, job: TrainJob) -> Trained | None:
+        with trio.CancelScope() as self._training:
+            try:
+                result = await self._services.worker.train(job)
+            except WorkloadError as error:
+                return Trained(job.height, None, str(error))
+            return Trained(job.height, result, "")
+        return None
+
+    def choices_of(self, value: DecisionId) -> bytes | None:
+        return None
+
+    def view(self) -> RoleView:
+        machine = self._machine
+        lease = machine.lease
+        if lease is None:
+            return RoleView("waiting for a lease", None)
+        if machine.published:
+            return RoleView("update published", None)
+        doing = "training" if machine.training else "fetching the head for"
+        return RoleView(f"{doing} {lease.samples} samples", None)
+
+
+class TrainerPlugin:
+    name = "trainer"
+    needs_worker = True
+    needs_math = False
+    offers = ("trainer",)
+
+    def at(self, services: Services) -> Role:
+        return TrainerRole(services)
