@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from p2pd.sim.links import Fate
     from p2pd.sim.network import MemoryTransport
 
-IDLE_S = 10.0
+IDLE_S = 30.0
 """A link over which nothing gets through for so long is broken, and both sides know it."""
 RESEND_S = 0.3
 """A lost piece of a request, response or dial comes so much later."""
-QUEUE_MESSAGES = 1024
-"""Control messages under way in one direction of a link; more are dropped, and the sender told."""
+MESSAGE_BYTES = 2**20
+"""Largest control message and largest request."""
+QUEUE_BYTES = 2 * 2**20
+"""Of control messages under way in one direction of a link; more are dropped, the sender told."""
 
 Action = Callable[[], None]
 
@@ -69,12 +71,12 @@ class End:
         self.tasks: dict[int, Reply] = {}
         """Requests of the other side that this side works on."""
         self._network = owner.network
-        self._under_way = 0
+        self._under_way_bytes = 0
         self._last_s = 0.0
         self._severed_since_s: float | None = None
 
     def send(self, message: bytes) -> bool:
-        if self._under_way >= QUEUE_MESSAGES:
+        if self._under_way_bytes + len(message) > QUEUE_BYTES:
             return False
         fate = self._throw()
         if fate.lost or self._blocked() or not self.other.open:
@@ -82,7 +84,7 @@ class End:
         at_s = trio.current_time() + fate.delay_s
         if not fate.overtaken:
             at_s = self._last_s = max(at_s, self._last_s)
-        self._under_way += 1
+        self._under_way_bytes += len(message)
         self.other.owner.post(at_s, partial(self._arrive, message, first=True))
         if fate.again_s is not None:
             again_s = trio.current_time() + fate.again_s
@@ -140,7 +142,7 @@ class End:
             self.close("nothing heard of it")
 
     def _arrive(self, message: bytes, *, first: bool) -> None:
-        self._under_way -= first
+        self._under_way_bytes -= len(message) if first else 0
         if self.other.open:
             receiver = self.other.owner
             self._network.note("control", self.owner.name, receiver.name, message)

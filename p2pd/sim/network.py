@@ -14,12 +14,12 @@ import trio
 
 from p2pd.core.hello import Hello
 from p2pd.core.ids import PeerId, short
-from p2pd.errors import RemoteError, UnreachableError
+from p2pd.errors import LocalError, RemoteError, UnreachableError
 from p2pd.ports import Link, LinkHandler
-from p2pd.sim.ends import RESEND_S, Action, End, Reply
+from p2pd.sim.ends import MESSAGE_BYTES, RESEND_S, Action, End, Reply
 from p2pd.sim.links import Fate, LinkDice, LinkFaults, Partition
 
-DIAL_S = 5.0
+DIAL_S = 10.0
 """A dial that nobody answers gives up after this."""
 
 
@@ -147,11 +147,13 @@ class MemoryTransport:
         raise UnreachableError(f"{address} does not answer within {DIAL_S:g} s")
 
     def send(self, peer: PeerId, message: bytes) -> bool:
+        _check_size(message)
         end = self.ends.get(peer)
         return end is not None and end.send(message)
 
     async def request(self, peer: PeerId, message: bytes, *, limit_bytes: int) -> bytes:
         await trio.lowlevel.checkpoint()
+        _check_size(message)
         end = self.ends.get(peer)
         if end is None:
             raise UnreachableError(f"no link to {short(peer)}")
@@ -272,3 +274,8 @@ class MemoryTransport:
             end.owner.ends[end.link.peer] = end
             end.owner.handler.connected(end.link)
         return here.link
+
+
+def _check_size(message: bytes) -> None:
+    if len(message) > MESSAGE_BYTES:
+        raise LocalError(f"message of {len(message)} bytes exceeds {MESSAGE_BYTES}")

@@ -6,12 +6,13 @@ import trio
 
 from p2pd.core.hello import PROTOCOL_VERSION, Hello
 from p2pd.core.ids import NetworkId, PeerId
-from p2pd.errors import RemoteError, UnreachableError
+from p2pd.errors import LocalError, RemoteError, UnreachableError
 from p2pd.ports import Link
-from p2pd.sim.ends import IDLE_S, QUEUE_MESSAGES
+from p2pd.sim.ends import IDLE_S, MESSAGE_BYTES, QUEUE_BYTES
 from p2pd.sim.links import LinkFaults, Partition
 from p2pd.sim.network import DIAL_S, MemoryNetwork, MemoryTransport
 from p2pd.sim.run import run_seeded
+from tests.ports import transport_contract
 
 HELLO = Hello(PROTOCOL_VERSION, NetworkId(bytes(32)), ("trainer",), "", "test")
 
@@ -91,7 +92,7 @@ def run(
             await scenario(Bench(MemoryNetwork(seed, faults), nursery))
             nursery.cancel_scope.cancel()
 
-    assert run_seeded(seed, main, 600.0)
+    assert run_seeded(seed, main, 3600.0)
 
 
 def test_both_sides_of_a_dial_know_the_link() -> None:
@@ -190,10 +191,23 @@ def test_messages_are_lost_doubled_and_overtaken_as_the_faults_say() -> None:
 def test_i09_a_full_queue_drops_and_says_so() -> None:
     async def scenario(bench: Bench) -> None:
         alice, _ = await bench.pair()
-        taken = [alice.transport.send(peer("bob"), b"x") for _ in range(QUEUE_MESSAGES + 10)]
-        assert taken == [True] * QUEUE_MESSAGES + [False] * 10
+        fit = QUEUE_BYTES // 2048
+        taken = [alice.transport.send(peer("bob"), bytes(2048)) for _ in range(fit + 10)]
+        assert taken == [True] * fit + [False] * 10
         await trio.sleep(1.0)
         assert alice.transport.send(peer("bob"), b"x")
+
+    run(scenario)
+
+
+def test_a_message_that_no_link_carries_is_a_bug() -> None:
+    async def scenario(bench: Bench) -> None:
+        alice, _ = await bench.pair()
+        assert alice.transport.send(peer("bob"), bytes(MESSAGE_BYTES))
+        with pytest.raises(LocalError, match="exceeds"):
+            alice.transport.send(peer("bob"), bytes(MESSAGE_BYTES + 1))
+        with pytest.raises(LocalError, match="exceeds"):
+            await alice.transport.request(peer("bob"), bytes(MESSAGE_BYTES + 1), limit_bytes=9)
 
     run(scenario)
 
@@ -369,3 +383,14 @@ def test_shares_and_delays_out_of_range_are_refused() -> None:
         LinkFaults(loss=1.5)
     with pytest.raises(ValueError, match="least one first"):
         LinkFaults(delay_min_s=1.0, delay_max_s=0.5)
+
+
+@pytest.mark.parametrize("clause", transport_contract.CONTRACT)
+def test_it_keeps_the_contract(
+    clause: Callable[[transport_contract.Make], Awaitable[None]],
+) -> None:
+    async def main() -> None:
+        network = MemoryNetwork(0)
+        await clause(lambda name, hello: network.join(name, peer(name), hello))
+
+    assert run_seeded(0, main, 60.0)
