@@ -109,7 +109,7 @@ class _LoaderWorkload(Workload):
                     f"the loss is {value} at step {steps + 1} of the lease: lower the learning"
                     " rate, clip gradients, or look at the data"
                 )
-            loss.backward()  # type: ignore[no-untyped-call]  # torch ships it unannotated
+            torch.autograd.backward(loss)
             learner.optimizer.step()
             self._schedule.step()
             total, steps = total + value * size, steps + 1

@@ -1,0 +1,80 @@
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from p2pd.errors import WorkloadError
+from p2pd.workload.source import failure_line, find_build, source_digest, source_files
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    return tmp_path
+
+
+def test_the_digest_of_a_module_is_that_of_its_file(place: Path) -> None:
+    (place / "single_workload.py").write_bytes(b"def build(config): ...\n")
+    assert source_digest("single_workload") == sha256(b"def build(config): ...\n").digest()
+
+
+def test_the_digest_of_a_package_covers_names_and_content_of_all_its_python_files(
+    place: Path,
+) -> None:
+    root = place / "package_workload"
+    (root / "inner").mkdir(parents=True)
+    (root / "__init__.py").write_text("def build(config): ...\n")
+    (root / "inner" / "model.py").write_text("width = 1\n")
+    first = source_digest("package_workload")
+    (root / "notes.txt").write_text("not code")
+    assert source_digest("package_workload") == first
+    (root / "inner" / "model.py").write_text("width = 2\n")
+    changed = source_digest("package_workload")
+    (root / "inner" / "model.py").rename(root / "inner" / "models.py")
+    assert len({first, changed, source_digest("package_workload")}) == 3
+
+
+def test_a_reference_workload_is_its_own_file_alone() -> None:
+    files = source_files("p2pd.workloads.digits")
+    assert [path.name for path in files] == ["digits.py"]
+
+
+def test_a_module_that_is_not_there_is_named() -> None:
+    with pytest.raises(WorkloadError, match="'no_such_workload' is not installed here"):
+        source_files("no_such_workload")
+    with pytest.raises(WorkloadError, match=r"'no_such_package\.workload' cannot be found"):
+        source_files("no_such_package.workload")
+
+
+def test_a_module_without_build_is_named(place: Path) -> None:
+    (place / "empty_workload.py").write_text("built = 1\n")
+    with pytest.raises(WorkloadError, match=r"'empty_workload' has no function build\(config\)"):
+        find_build("empty_workload")
+
+
+def test_a_failure_names_the_line_of_the_users_file_not_of_what_it_called(place: Path) -> None:
+    path = place / "deep_workload.py"
+    path.write_text("import json\n\ndef build(config):\n    return json.loads('{')\n")
+    with pytest.raises(ValueError, match="Expecting") as caught:
+        find_build("deep_workload")({})
+    line = failure_line(caught.value, source_files("deep_workload"))
+    assert line.startswith("JSONDecodeError: Expecting property name")
+    assert line.endswith(f"({path}:4)")
+
+
+def test_a_syntax_error_names_its_own_line(place: Path) -> None:
+    path = place / "broken_workload.py"
+    path.write_text("value = 1\ndef build(config:\n")
+    with pytest.raises(SyntaxError) as caught:
+        find_build("broken_workload")
+    assert failure_line(caught.value, (path,)).endswith(f"({path}:2)")
+
+
+def test_a_long_failure_becomes_one_bounded_line() -> None:
+    error = RuntimeError("Error(s) in loading:\n\tsize mismatch for weight\n" + "x" * 9999)
+    line = failure_line(error, ())
+    assert line.startswith("RuntimeError: Error(s) in loading: ... xxx")
+    assert len(line) < 500
+    assert "\n" not in line
