@@ -1,0 +1,282 @@
+import importlib.util
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, manifest_of
+from p2pd.core.work import Schema, TensorSpec
+from p2pd.errors import LocalError, RemoteError, StoreError
+from p2pd.tensors.files import ArtifactWriter, TensorFile, manifest_of_file, write_artifact
+from p2pd.tensors.formats import FORMATS
+from p2pd.tensors.layout import MAX_HEADER_BYTES, layout_of
+
+SCHEMA = Schema(
+    (
+        TensorSpec("a", "F32", (2, 3), False),
+        TensorSpec("b.mask", "BOOL", (3,), True),
+        TensorSpec("c", "BF16", (2,), False),
+        TensorSpec("n", "I64", (), True),
+        TensorSpec("none", "F16", (0, 7), False),
+    )
+)
+ARRAYS: dict[str, Any] = {
+    "a": np.arange(6, dtype="<f4").reshape(2, 3) - 2,
+    "b.mask": np.array([True, False, True]),
+    "c": np.array([0x3F80, 0xBF80], "<u2"),
+    "n": np.array(-7, "<i8"),
+    "none": np.zeros((0, 7), "<f2"),
+}
+TORCH_TYPES = {
+    "F32": torch.float32,
+    "BOOL": torch.bool,
+    "BF16": torch.bfloat16,
+    "I64": torch.int64,
+    "F16": torch.float16,
+}
+
+
+def written(directory: Path) -> bytes:
+    write_artifact(directory / "file", ArtifactKind.HEAD, SCHEMA, ARRAYS)
+    return (directory / "file").read_bytes()
+
+
+def assembled(header: str, data: bytes = b"") -> bytes:
+    text = header.encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def refusal(path: Path, raw: bytes) -> str:
+    path.write_bytes(raw)
+    with pytest.raises(RemoteError) as caught:
+        TensorFile(path)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert len(message) < 300
+    return message
+
+
+def load_with_torch(raw: bytes) -> dict[str, torch.Tensor]:
+    """What any safetensors reader does."""
+    (length,) = struct.unpack("<Q", raw[:8])
+    loaded = {}
+    for name, entry in json.loads(raw[8 : 8 + length]).items():
+        start, end = entry["data_offsets"]
+        data = bytearray(raw[8 + length + start : 8 + length + end])
+        kind = TORCH_TYPES[entry["dtype"]]
+        flat = torch.frombuffer(data, dtype=kind) if data else torch.empty(0, dtype=kind)
+        loaded[name] = flat.reshape(entry["shape"])
+    return loaded
+
+
+def test_a_file_loads_in_torch_with_a_plain_safetensors_reader(tmp_path: Path) -> None:
+    loaded = load_with_torch(written(tmp_path))
+    assert loaded["a"].tolist() == [[-2, -1, 0], [1, 2, 3]]
+    assert loaded["b.mask"].tolist() == [True, False, True]
+    assert loaded["c"].tolist() == [1.0, -1.0]
+    assert loaded["n"].item() == -7
+    assert loaded["none"].shape == (0, 7)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("safetensors") is None, reason="not installed")
+def test_a_file_loads_in_safetensors_itself(tmp_path: Path) -> None:
+    safetensors = importlib.import_module("safetensors.torch")
+    loaded = safetensors.load(written(tmp_path))
+    assert loaded["a"].tolist() == [[-2, -1, 0], [1, 2, 3]]
+
+
+def test_tensors_are_read_as_they_were_written(tmp_path: Path) -> None:
+    written(tmp_path)
+    file = TensorFile(tmp_path / "file")
+    file.require(SCHEMA)
+    for index, tensor in enumerate(SCHEMA.tensors):
+        flat = ARRAYS[tensor.name].reshape(-1)
+        assert file.stored(index).tobytes() == flat.tobytes()
+        assert file.stored(index, slice(1, 3)).tobytes() == flat[1:3].tobytes()
+    assert file.values(2, slice(None)).tolist() == [1.0, -1.0]
+
+
+def test_what_was_read_outlives_the_file_object(tmp_path: Path) -> None:
+    written(tmp_path)
+    view = TensorFile(tmp_path / "file").stored(0)
+    assert view.tolist() == [-2, -1, 0, 1, 2, 3]
+    assert not view.flags.writeable
+
+
+def test_the_manifest_made_while_writing_is_that_of_the_bytes(tmp_path: Path) -> None:
+    count = CHUNK_BYTES // 4 * 2 + 5
+    schema = Schema((TensorSpec("big", "F32", (count,), False),))
+    with ArtifactWriter(tmp_path / "big", ArtifactKind.UPDATE, schema) as writer:
+        for start in range(0, count, 100_001):
+            writer.write(np.arange(start, min(start + 100_001, count)).astype("<f4"))
+        manifest = writer.finish()
+    raw = (tmp_path / "big").read_bytes()
+    assert manifest == manifest_of(ArtifactKind.UPDATE, schema.id, raw)
+    assert manifest == manifest_of_file(tmp_path / "big", ArtifactKind.UPDATE, schema)
+    assert len(manifest.chunks) == 3
+
+
+def test_a_file_of_whole_chunks_has_no_empty_last_one(tmp_path: Path) -> None:
+    spare = CHUNK_BYTES - len(layout_of([TensorSpec("u", "U8", (10**6,), False)]).header)
+    schema = Schema((TensorSpec("u", "U8", (spare,), False),))
+    arrays = {"u": np.ones(spare, np.uint8)}
+    manifest = write_artifact(tmp_path / "u", ArtifactKind.HEAD, schema, arrays)
+    assert manifest.size_bytes == CHUNK_BYTES
+    assert manifest == manifest_of(ArtifactKind.HEAD, schema.id, (tmp_path / "u").read_bytes())
+
+
+def test_the_writer_makes_negative_zeros_positive(tmp_path: Path) -> None:
+    arrays = {**ARRAYS, "a": np.full((2, 3), -0.0, "<f4"), "c": np.array([0x8000, 1], "<u2")}
+    write_artifact(tmp_path / "file", ArtifactKind.HEAD, SCHEMA, arrays)
+    file = TensorFile(tmp_path / "file")
+    assert file.stored(0).tobytes() == bytes(24)
+    assert file.stored(2).tolist() == [0, 1]
+
+
+def test_an_unfinished_file_is_removed(tmp_path: Path) -> None:
+    def write_a_part() -> None:
+        with ArtifactWriter(tmp_path / "file", ArtifactKind.HEAD, SCHEMA) as writer:
+            writer.write(np.zeros(6, "<f4"))
+            writer.finish()
+
+    with pytest.raises(LocalError, match="wrote"):
+        write_a_part()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"a": None}, "'a' is missing"),
+        ({"a": np.zeros((3, 2), "<f4")}, r"'a' is float32 \[3, 2\], the schema says F32 \[2, 3\]"),
+        ({"n": np.array(1, "<i4")}, "'n' is int32"),
+        ({"z": np.zeros(1, "<f4")}, "'z' is not in the schema"),
+    ],
+)
+def test_the_writer_names_what_does_not_fit(
+    tmp_path: Path, change: dict[str, Any], complaint: str
+) -> None:
+    arrays = {name: array for name, array in {**ARRAYS, **change}.items() if array is not None}
+    with pytest.raises(LocalError, match=complaint):
+        write_artifact(tmp_path / "file", ArtifactKind.HEAD, SCHEMA, arrays)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_that_exists_is_not_written_over(tmp_path: Path) -> None:
+    written(tmp_path)
+    with pytest.raises(StoreError, match="exists"):
+        write_artifact(tmp_path / "file", ArtifactKind.HEAD, SCHEMA, ARRAYS)
+
+
+def test_a_file_that_is_not_there_is_an_error_of_the_store(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="No such file"):
+        TensorFile(tmp_path / "file")
+
+
+ENTRY = '"dtype":"F32","shape":[1],"data_offsets":[0,4]'
+
+
+@pytest.mark.parametrize(
+    ("raw", "complaint"),
+    [
+        (b"", "too few"),
+        (b"1234567", "too few"),
+        (struct.pack("<Q", 2**63), "header of"),
+        (struct.pack("<Q", MAX_HEADER_BYTES + 8) + bytes(100), "header of"),
+        (struct.pack("<Q", 0), "not JSON"),
+        (assembled("{"), "not JSON"),
+        (assembled("[" * 100_000), "not JSON"),
+        (assembled("[]"), "not an object"),
+        (assembled('{"a":1}'), "not described"),
+        (assembled('{"a":{}}'), "no type"),
+        (assembled('{"__metadata__":{"dtype":"F32","shape":[]}}'), "cannot be"),
+        (assembled('{"":{"dtype":"F32","shape":[]}}'), "cannot be"),
+        (assembled('{"a":{"dtype":"F31","shape":[]}}'), "unknown type 'F31'"),
+        (assembled('{"a":{"dtype":"F32","shape":[-1]}}'), "shape"),
+        (assembled('{"a":{"dtype":"F32","shape":[true]}}'), "shape"),
+        (assembled('{"a":{"dtype":"F32","shape":[1.0]}}'), "shape"),
+        (assembled('{"a":{"dtype":"F32","shape":[' + "1," * 40 + "1]}}"), "shape"),
+        (assembled('{"a":{"dtype":"F32","shape":[9999999999999999999]}}'), "shape"),
+        (assembled('{"\\ud800":{' + ENTRY + "}}", bytes(4)), "not valid text"),
+        (assembled('{"a": {' + ENTRY + "}}", bytes(4)), "not canonical"),
+        (assembled('{"\\u0061":{' + ENTRY + "}}", bytes(4)), "not canonical"),
+        (assembled('{"a":{' + ENTRY + ',"x":0}}', bytes(4)), "not canonical"),
+        (assembled('{"a":{' + ENTRY + '},"a":{' + ENTRY + "}}", bytes(4)), "not canonical"),
+        (assembled('{"b":{' + ENTRY + '},"a":{' + ENTRY + "}}", bytes(4)), "not sorted"),
+        (assembled('{"a":{' + ENTRY.replace("0,4", "4,8") + "}}", bytes(8)), "not canonical"),
+        (assembled('{"a":{' + ENTRY + "}}", bytes(3)), "but the header wants"),
+        (assembled('{"a":{' + ENTRY + "}}", bytes(5)), "but the header wants"),
+        (assembled('{"a":{"dtype":"F32","shape":[1099511627776]}}'), "not canonical"),
+    ],
+)
+def test_any_other_layout_is_refused_by_name(tmp_path: Path, raw: bytes, complaint: str) -> None:
+    assert complaint in refusal(tmp_path / "file", raw)
+
+
+def test_padding_that_is_longer_than_needed_is_refused(tmp_path: Path) -> None:
+    text = ('{"a":{' + ENTRY + "}}").encode()
+    text += b" " * (-len(text) % 8 + 8)
+    raw = struct.pack("<Q", len(text)) + text + bytes(4)
+    assert "not canonical" in refusal(tmp_path / "file", raw)
+
+
+def test_a_hostile_name_stays_one_short_line(tmp_path: Path) -> None:
+    name = "evil\\n" * 10_000
+    refusal(tmp_path / "file", assembled('{"' + name + '":{"dtype":"F32","shape":[-1]}}'))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_i08_any_bytes_give_tensors_or_a_remote_error(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "fuzzed"
+    raw = bytearray(assembled('{"a":{' + ENTRY + "}}", bytes(4)))
+    if data.draw(st.booleans()):
+        raw = bytearray(data.draw(st.binary(max_size=100)))
+    else:
+        for _ in range(data.draw(st.integers(0, 3))):
+            raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(raw)
+    try:
+        file = TensorFile(path)
+    except RemoteError:
+        return
+    # What is accepted has one encoding: writing it again gives the same bytes.
+    again = file.layout.header + b"".join(
+        file.stored(index).tobytes() for index in range(len(file.tensors))
+    )
+    assert again == bytes(raw)
+    assert layout_of(file.tensors) == file.layout
+
+
+@pytest.mark.parametrize(
+    ("tensors", "complaint"),
+    [
+        (SCHEMA.tensors[1:], "'a' is missing"),
+        (SCHEMA.tensors[:-1], "'none' is missing"),
+        ((*SCHEMA.tensors, TensorSpec("z", "U8", (), True)), "'z' is not in the schema"),
+        ((TensorSpec("A", "U8", (), True), *SCHEMA.tensors), "'A' is not in the schema"),
+        ((TensorSpec("a", "F64", (2, 3), False), *SCHEMA.tensors[1:]), "'a' is F64"),
+        ((TensorSpec("a", "F32", (6,), False), *SCHEMA.tensors[1:]), r"'a' has shape \[6\]"),
+    ],
+)
+def test_the_first_tensor_that_differs_from_the_schema_is_named(
+    tmp_path: Path, tensors: tuple[TensorSpec, ...], complaint: str
+) -> None:
+    other = Schema(tensors)
+    arrays = {
+        tensor.name: np.zeros(tensor.shape, FORMATS[tensor.dtype].storage) for tensor in tensors
+    }
+    write_artifact(tmp_path / "file", ArtifactKind.HEAD, other, arrays)
+    with pytest.raises(RemoteError, match=complaint):
+        TensorFile(tmp_path / "file").require(SCHEMA)
+    with pytest.raises(RemoteError, match=complaint):
+        manifest_of_file(tmp_path / "file", ArtifactKind.HEAD, SCHEMA)
