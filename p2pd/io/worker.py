@@ -332,19 +332,19 @@ class _Child:
         rest = b""
         async for part in self._output:
             *lines, rest = (rest + part).split(b"\n")
-            while len(rest) > LINE_BYTES:
-                lines.append(rest[:LINE_BYTES])
-                rest = rest[LINE_BYTES:]
             for line in lines:
                 self._say(line)
+            if len(rest) > LINE_BYTES:
+                self._say(rest)
+                rest = b""
         self._say(rest)
 
     def _say(self, line: bytes) -> None:
         # A progress bar overwrites its line again and again: what counts is its last state.
-        text = line.rstrip(b"\r").rpartition(b"\r")[2].decode(errors="replace").rstrip()
-        if text:
-            self._last_line = text
-            self._log(text)
+        line = line.rstrip(b"\r").rpartition(b"\r")[2].rstrip()
+        for start in range(0, len(line), LINE_BYTES):
+            self._last_line = line[start : start + LINE_BYTES].decode(errors="replace")
+            self._log(self._last_line)
 
 
 def _command(settings: WorkerSettings, requests: int, answers: int) -> list[str]:

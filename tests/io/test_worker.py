@@ -1,0 +1,298 @@
+"""The worker port over real processes. Importing torch takes seconds: tests share processes."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from p2pd.core.artifact import Manifest
+from p2pd.core.ids import ArtifactId
+from p2pd.core.work import EvaluateJob, Progress, TrainJob
+from p2pd.errors import LocalError, WorkloadError
+from p2pd.io.worker import WorkerProcess, WorkerSettings
+
+LIMIT_S = 120
+
+PROBE = '''
+import os, signal, subprocess, sys
+import torch
+from p2pd import Workload
+from p2pd.workload.contract import Evaluated, Trained
+from p2pd.workload.state import load_into, schema_of, state_of
+
+def build(config):
+    print("built by", os.getpid())
+    return Probe()
+
+class Probe(Workload):
+    """What it does in a lease is chosen by the seed of the job."""
+    metric = "nothing"
+    higher_is_better = True
+    train_samples = 64
+    validation_samples = 8
+
+    def __init__(self):
+        self.model = torch.nn.Linear(2, 1)
+
+    def schema(self):
+        return schema_of(self.model)
+
+    def state(self):
+        return state_of(self.model)
+
+    def load(self, state):
+        load_into(self.model, state)
+
+    def train(self, lease):
+        print("training as", lease.seed, flush=True)
+        if lease.seed == 1:
+            raise ValueError("no such luck")
+        if lease.seed == 2:
+            child = subprocess.Popen(["sleep", "1000"])
+            print("sleeper", child.pid, flush=True)
+            os._exit(7)
+        if lease.seed == 3:
+            while True:
+                pass
+        if lease.seed == 4:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if lease.seed == 5:
+            while True:
+                lease.pause()
+        if lease.seed == 7:
+            print("x" * 5000)
+            print("10 %\\r50 %\\r100 %", flush=True)
+            bytearray(2**40)
+        if lease.seed == 6:
+            with torch.no_grad():
+                self.model.weight.fill_(float("nan"))
+        return Trained(len(lease.samples), 3, 0.5)
+
+    def evaluate(self, pause):
+        return Evaluated(0.25, 1.5, 8)
+
+    def sample_losses(self, samples, pause):
+        return [float(sample) for sample in samples]
+'''
+
+
+class Shelf:
+    """Artifacts as files of one directory."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._manifests: dict[ArtifactId, Manifest] = {}
+        self._count = 0
+
+    def path(self, artifact: ArtifactId) -> Path:
+        return self._root / artifact.hex()
+
+    def manifest(self, artifact: ArtifactId) -> Manifest | None:
+        return self._manifests.get(artifact)
+
+    def temporary(self, suffix: str) -> Path:
+        self._count += 1
+        return self._root / f"temporary-{self._count}{suffix}"
+
+    async def adopt(self, path: Path, manifest: Manifest) -> ArtifactId:
+        await trio.Path(path).rename(self.path(manifest.id))
+        self._manifests[manifest.id] = manifest
+        return manifest.id
+
+    def unfinished(self) -> list[str]:
+        return [path.name for path in self._root.glob("temporary-*")]
+
+
+class Scene:
+    def __init__(self, root: Path, **changes: float | str) -> None:
+        self.shelf = Shelf(root)
+        self.lines: list[str] = []
+        self._came = trio.Event()
+        (root / "probe_workload.py").write_text(PROBE)
+        settings = {"module": "probe_workload", "paths": (root,), "grace_s": 2.0, **changes}
+        self.worker = WorkerProcess(WorkerSettings(**settings), self.shelf, self._log)  # type: ignore[arg-type]
+
+    def _log(self, line: str) -> None:
+        self.lines.append(line)
+        self._came.set()
+        self._came = trio.Event()
+
+    async def said(self, start: str) -> str:
+        """The last line that starts so, as soon as there is one."""
+        while not (found := [line for line in self.lines if line.startswith(start)]):
+            await self._came.wait()
+        return found[-1].removeprefix(start).strip()
+
+    def pids(self) -> list[str]:
+        """Of the processes that built the workload."""
+        built = [line for line in self.lines if line.startswith("built by ")]
+        return list(dict.fromkeys(built))
+
+
+@asynccontextmanager
+async def running(scene: Scene) -> AsyncIterator[None]:
+    async with trio.open_nursery() as nursery:
+        await nursery.start(scene.worker.run)
+        yield
+        nursery.cancel_scope.cancel()
+
+
+def play(scene: Scene, part: Callable[[], Awaitable[None]]) -> None:
+    async def main() -> None:
+        with trio.fail_after(LIMIT_S):
+            async with running(scene):
+                await part()
+
+    trio.run(main)
+
+
+def job(base: ArtifactId, seed: int) -> TrainJob:
+    return TrainJob(1, base, (1,), 16, Progress(0, 0, 0, 0, 0), seed)
+
+
+async def ended(pid: int) -> None:
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        await trio.lowlevel.wait_readable(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def test_one_process_serves_call_after_call_and_outlives_failures(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, memory_bytes=2**34)
+
+    async def part() -> None:
+        worker = scene.worker
+        info = await worker.info()
+        assert (info.train_samples, info.metric, len(info.source)) == (64, "nothing", 32)
+        base = await worker.initial()
+        result = await worker.train(job(base, 0))
+        assert (result.samples, result.steps, result.loss) == (16, 3, 500_000)
+        assert result.size_bytes == scene.shelf.path(result.artifact).stat().st_size
+        assert await scene.said("training as") == "0"
+
+        evaluation = await worker.evaluate(EvaluateJob(result.artifact, 1, 3))
+        assert (evaluation.metric, evaluation.loss) == (250_000, 1_500_000)
+        assert len(evaluation.private) == 3
+
+        with pytest.raises(WorkloadError, match=r"^ValueError: no such luck \(.*workload\.py:\d+"):
+            await worker.train(job(base, 1))
+        with pytest.raises(WorkloadError, match=r"^weight has values that are not finite"):
+            await worker.train(job(base, 6))
+        assert "ValueError: no such luck" in scene.lines  # the traceback is in the log
+
+        with pytest.raises(WorkloadError, match=r"^MemoryError"):
+            await worker.train(job(base, 7))
+        assert "100 %" in scene.lines  # what a progress bar ended as
+        assert max(map(len, scene.lines)) == 2000
+
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(worker.train, job(base, 5))
+                await scene.said("training as 5")
+                scope.cancel()
+        assert scope.cancelled_caught
+        await worker.train(job(base, 0))
+        assert len(scene.pids()) == 1
+        assert scene.shelf.unfinished() == []
+
+    play(scene, part)
+
+
+def test_a_process_that_dies_is_named_reaped_with_its_group_and_replaced(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, train_s=3.0, grace_s=1.0)
+
+    async def part() -> None:
+        worker = scene.worker
+        base = await worker.initial()
+        with pytest.raises(WorkloadError, match=r"ended with exit code 7; it last said: sleeper"):
+            await worker.train(job(base, 2))
+        await ended(int(await scene.said("sleeper")))
+
+        with pytest.raises(WorkloadError, match=r"killed \(SIGKILL\): probably out of memory"):
+            await worker.train(job(base, 4))
+
+        with pytest.raises(WorkloadError, match=r"^train passed its deadline of 3 s$"):
+            await worker.train(job(base, 5))
+        with pytest.raises(WorkloadError, match="passed its deadline of 3 s and did not stop"):
+            await worker.train(job(base, 3))
+        assert len(scene.pids()) == 3
+
+        source = tmp_path / "probe_workload.py"
+        source.write_text(PROBE + "# another version")
+        with pytest.raises(WorkloadError, match="probe_workload was changed on disk"):
+            await worker.evaluate(EvaluateJob(base, 1, 3))
+        assert scene.shelf.unfinished() == []
+
+    play(scene, part)
+    pids = [int(line.removeprefix("built by ")) for line in scene.pids()]
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_a_module_that_cannot_be_used_is_named_and_the_process_goes_on(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, module="broken_workload")
+
+    async def part() -> None:
+        with pytest.raises(WorkloadError, match="'broken_workload' is not installed here"):
+            await scene.worker.info()
+        path = tmp_path / "broken_workload.py"
+        path.write_text("print('importing')\nimport no_such_library\n")
+        with pytest.raises(
+            WorkloadError, match=r"ModuleNotFoundError: .*no_such_library.*\(.*broken.*\.py:2\)"
+        ):
+            await scene.worker.info()
+        path.write_text((tmp_path / "probe_workload.py").read_text())
+        assert (await scene.worker.info()).metric == "nothing"
+
+    play(scene, part)
+
+
+def test_calls_without_a_running_worker_are_a_bug(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    with pytest.raises(LocalError, match="not running"):
+        trio.run(scene.worker.info)
+
+
+DAEMON = """
+import sys
+from pathlib import Path
+import trio
+from p2pd.io.worker import WorkerProcess, WorkerSettings
+
+async def main():
+    root = Path(sys.argv[1])
+    settings = WorkerSettings(module="looping_workload", paths=(root,))
+    worker = WorkerProcess(settings, None, lambda line: print(line, flush=True))
+    async with trio.open_nursery() as nursery:
+        await nursery.start(worker.run)
+        await worker.info()
+
+trio.run(main)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's own signal is Linux's")
+def test_a_worker_in_an_endless_loop_dies_with_its_daemon(tmp_path: Path) -> None:
+    (tmp_path / "looping_workload.py").write_text(
+        "import os\nprint('loop', os.getpid())\nwhile True:\n    pass\n"
+    )
+    command = [sys.executable, "-c", DAEMON, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as daemon:
+        assert daemon.stdout is not None
+        pid = int(daemon.stdout.readline().removeprefix("loop "))
+        daemon.send_signal(signal.SIGKILL)
+
+        async def main() -> None:
+            with trio.fail_after(LIMIT_S):
+                await ended(pid)
+
+        trio.run(main)
