@@ -1,0 +1,329 @@
+"""What aioquic 1.7.2 does and does not do, where the overlay relies on it. Virtual seconds, no socket."""
+
+import dataclasses
+import importlib.metadata
+from collections.abc import Iterator
+
+import pytest
+from aioquic.quic import events
+from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.connection import QuicConnection
+
+from p2pd.io.overlay import congestion
+from p2pd.io.overlay._aioquic172 import ALPN, Quic, QuicLimits, configuration
+from p2pd.io.overlay.identity import certificate
+from tests.io.overlay.bench import identity
+
+CLIENT, SERVER = ("192.0.2.1", 1), ("192.0.2.2", 2)
+ALICE, BOB = identity("alice"), identity("bob")
+LIMITS = QuicLimits(
+    datagram_bytes=1200,
+    idle_s=60.0,
+    streams=8,
+    stream_window_bytes=64 * 2**10,
+    request_window_bytes=32 * 2**10,
+    connection_window_bytes=128 * 2**10,
+    congestion="reno",
+)
+
+
+def configured(*, dialling: bool, limits: QuicLimits = LIMITS) -> QuicConfiguration:
+    who = ALICE if dialling else BOB
+    return configuration(limits, certificate(who), who.private_key, dialling=dialling)
+
+
+class Pair:
+    """A client and a server that exchange their datagrams through memory."""
+
+    def __init__(
+        self,
+        limits: QuicLimits = LIMITS,
+        *,
+        client: QuicConfiguration | None = None,
+        stock_server: bool = False,
+    ) -> None:
+        self.now_s = 100.0
+        self.client = Quic(
+            limits=limits, configuration=client or configured(dialling=True, limits=limits)
+        )
+        server = configured(dialling=False, limits=limits)
+        destination = self.client.original_destination_connection_id
+        self.server: Quic = (
+            QuicConnection(configuration=server, original_destination_connection_id=destination)  # type: ignore[assignment]
+            if stock_server
+            else Quic(
+                limits=limits, configuration=server, original_destination_connection_id=destination
+            )
+        )
+        self.at_client: list[events.QuicEvent] = []
+        self.at_server: list[events.QuicEvent] = []
+        self.client.connect(SERVER, self.now_s)
+        self.run(20)
+
+    def run(self, turns: int = 100) -> None:
+        """Each turn takes 2 ms."""
+        for _ in range(turns):
+            self.now_s += 0.002
+            for source, target, address, seen in (
+                (self.client, self.server, CLIENT, self.at_server),
+                (self.server, self.client, SERVER, self.at_client),
+            ):
+                if source.get_peer_address() is None:
+                    continue
+                wanted_s = source.get_timer()
+                if wanted_s is not None and wanted_s <= self.now_s:
+                    source.handle_timer(self.now_s)
+                for data, _ in source.datagrams_to_send(self.now_s):
+                    target.receive_datagram(data, address, self.now_s)
+                for event in taken(target):
+                    seen.append(event)
+                    if isinstance(event, events.StreamReset):
+                        target.discard(event.stream_id)
+
+
+def taken(quic: QuicConnection) -> Iterator[events.QuicEvent]:
+    while (event := quic.next_event()) is not None:
+        yield event
+
+
+def arrived_bytes(seen: list[events.QuicEvent]) -> int:
+    return sum(len(event.data) for event in seen if isinstance(event, events.StreamDataReceived))
+
+
+def endings(seen: list[events.QuicEvent]) -> list[events.ConnectionTerminated]:
+    return [event for event in seen if isinstance(event, events.ConnectionTerminated)]
+
+
+def test_the_private_attributes_are_those_of_this_version() -> None:
+    assert importlib.metadata.version("aioquic") == "1.7.2"
+
+
+def test_both_sides_learn_the_key_that_the_other_one_holds() -> None:
+    pair = Pair()
+    assert pair.client.peer_key() == BOB.key
+    assert pair.server.peer_key() == ALICE.key
+
+
+def test_without_being_asked_a_client_stays_anonymous() -> None:
+    pair = Pair(stock_server=True)
+    assert any(isinstance(event, events.HandshakeCompleted) for event in pair.at_server)
+    assert pair.server.tls._peer_certificate is None
+
+
+def test_an_empty_client_certificate_completes_the_handshake_without_a_key() -> None:
+    client = configured(dialling=True)
+    client.certificate = client.private_key = None
+    pair = Pair(client=client)
+    assert any(isinstance(event, events.HandshakeCompleted) for event in pair.at_server)
+    assert pair.server.peer_key() is None
+
+
+def test_a_certificate_with_the_key_of_someone_else_fails_the_handshake() -> None:
+    client = configured(dialling=True)
+    client.private_key = identity("mallory").private_key
+    pair = Pair(client=client)
+    assert not any(isinstance(event, events.HandshakeCompleted) for event in pair.at_server)
+
+
+def test_another_protocol_name_fails_the_handshake() -> None:
+    client = configured(dialling=True)
+    client.alpn_protocols = ["h3"]
+    pair = Pair(client=client)
+    pair.run(1000)
+    assert ALPN == "p2pd/1"
+    assert not any(isinstance(event, events.HandshakeCompleted) for event in pair.at_server)
+    assert endings(pair.at_client)
+
+
+def test_i09_an_unread_stream_brings_no_more_than_its_window() -> None:
+    pair = Pair()
+    pair.client.send_stream_data(0, bytes(2**20))
+    pair.run()
+    assert arrived_bytes(pair.at_server) == LIMITS.request_window_bytes
+    pair.server.read(0, LIMITS.request_window_bytes, wanted=True)
+    pair.run()
+    assert arrived_bytes(pair.at_server) == 2 * LIMITS.request_window_bytes
+
+
+def test_a_stream_opened_here_has_the_greater_window() -> None:
+    pair = Pair()
+    pair.client.send_stream_data(0, b"ask", end_stream=True)
+    pair.run()
+    pair.server.send_stream_data(0, bytes(2**20))
+    pair.run()
+    assert arrived_bytes(pair.at_client) == LIMITS.stream_window_bytes
+
+
+def test_i09_all_unread_streams_bring_no_more_than_the_connections_window() -> None:
+    pair = Pair()
+    for number in range(LIMITS.streams):
+        pair.client.send_stream_data(4 * number, bytes(2**20))
+    pair.run()
+    assert arrived_bytes(pair.at_server) == LIMITS.connection_window_bytes
+
+
+def test_a_stream_that_is_not_wanted_gets_no_more_window_but_the_connection_does() -> None:
+    pair = Pair()
+    for stream_id in (0, 4):
+        pair.client.send_stream_data(stream_id, bytes(2**20))
+    pair.run()
+    for stream_id in (0, 4):
+        pair.server.read(stream_id, LIMITS.request_window_bytes, wanted=False)
+    pair.run()
+    assert arrived_bytes(pair.at_server) == 2 * LIMITS.request_window_bytes
+    for number in range(2, LIMITS.streams):
+        pair.client.send_stream_data(4 * number, bytes(2**20))
+    pair.run()
+    total = LIMITS.connection_window_bytes + 2 * LIMITS.request_window_bytes
+    assert arrived_bytes(pair.at_server) == total
+
+
+def test_unread_bytes_of_reset_streams_return_to_the_connections_window() -> None:
+    pair = Pair()
+    for _ in range(40):
+        stream_id = pair.client.get_next_available_stream_id()
+        pair.client.send_stream_data(stream_id, bytes(LIMITS.request_window_bytes))
+        pair.run(20)
+        pair.client.reset_stream(stream_id, 0)
+        pair.server.reset_stream(stream_id, 0)
+        pair.run(10)
+    assert arrived_bytes(pair.at_server) == 40 * LIMITS.request_window_bytes
+    assert pair.server._read_by_stream == {}
+
+
+def test_the_backlog_counts_what_is_not_acknowledged() -> None:
+    pair = Pair()
+    pair.client.send_stream_data(0, bytes(20_000))
+    pair.client.send_stream_data(4, bytes(10_000))
+    assert pair.client.backlog_bytes() == 30_000
+    assert pair.client.stream_backlog_bytes(4) == 10_000
+    pair.run(20)
+    assert pair.client.backlog_bytes() == pair.client.stream_backlog_bytes(0) == 0
+
+
+def test_the_backlog_of_a_reset_stream_is_nothing() -> None:
+    pair = Pair()
+    pair.client.send_stream_data(0, bytes(2**20))
+    pair.client.reset_stream(0, 0)
+    assert pair.client.backlog_bytes() == 0
+
+
+def test_stream_slots_come_back_when_both_halves_are_finished_and_not_before() -> None:
+    pair = Pair()
+    assert pair.client.streams_left() == LIMITS.streams
+    for number in range(LIMITS.streams):
+        pair.client.send_stream_data(4 * number, b"x", end_stream=True)
+    pair.run()
+    assert pair.client.streams_left() == 0
+    for number in range(LIMITS.streams):
+        pair.server.send_stream_data(4 * number, b"", end_stream=True)
+    pair.run()
+    assert pair.client.streams_left() > 0
+
+
+def test_a_reset_of_a_stream_beyond_the_limit_breaks_the_connection() -> None:
+    pair = Pair()
+    for number in range(LIMITS.streams + 1):
+        pair.client.send_stream_data(4 * number, b"x")
+    pair.client.reset_stream(4 * LIMITS.streams, 0)
+    pair.run(1000)
+    assert endings(pair.at_client)
+
+
+def test_streams_in_one_direction_are_not_allowed() -> None:
+    pair = Pair()
+    pair.client.send_stream_data(2, b"x")
+    pair.run()
+    assert arrived_bytes(pair.at_server) == 0
+    assert pair.client._remote_max_streams_uni == 0
+    assert not endings(pair.at_client)
+
+
+def test_datagram_frames_are_not_allowed() -> None:
+    pair = Pair()
+    pair.client.send_datagram_frame(b"x")
+    pair.run(1000)
+    assert endings(pair.at_client)
+    assert not any(isinstance(event, events.DatagramFrameReceived) for event in pair.at_server)
+
+
+@pytest.mark.parametrize(
+    ("datagram_bytes", "whole"), [(1200, True), (16_000, True), (17_000, False)]
+)
+def test_datagrams_beyond_the_allowed_size_corrupt_streams(
+    datagram_bytes: int, whole: bool
+) -> None:
+    window = 2**20
+    pair = Pair(
+        dataclasses.replace(
+            LIMITS,
+            datagram_bytes=datagram_bytes,
+            request_window_bytes=window,
+            connection_window_bytes=2 * window,
+        )
+    )
+    pair.client.send_stream_data(0, bytes(window))
+    pair.run(400)
+    assert (arrived_bytes(pair.at_server) == window) is whole
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_an_idle_sender_grows_its_window_with_aioquics_control_and_not_with_ours(own: bool) -> None:
+    congestion.register()
+    name = congestion.ALGORITHM if own else "cubic"
+    pair = Pair(dataclasses.replace(LIMITS, congestion=name))
+    before = pair.client._loss.congestion_window
+    for _ in range(200):
+        pair.client.send_stream_data(0, bytes(100))
+        pair.run(5)
+        pair.server.read(0, 100, wanted=True)
+    grown = pair.client._loss.congestion_window - before
+    assert (grown == 0) if own else (grown > 10_000)
+
+
+def test_a_busy_sender_grows_its_window_up_to_a_bound() -> None:
+    congestion.register()
+    window = 64 * 2**20
+    pair = Pair(
+        dataclasses.replace(
+            LIMITS,
+            congestion=congestion.ALGORITHM,
+            datagram_bytes=16_000,
+            request_window_bytes=window,
+            connection_window_bytes=window,
+        )
+    )
+    before = pair.client._loss.congestion_window
+    pair.client.send_stream_data(0, bytes(window))
+    pair.run(300)
+    after = pair.client._loss.congestion_window
+    assert before < after <= congestion.WINDOW_BYTES_MAX + 16_000
+
+
+def test_forged_packets_change_nothing() -> None:
+    pair = Pair()
+    for number in range(500):
+        forged = bytes([0x40]) + pair.server.host_cid + number.to_bytes(60)
+        pair.server.receive_datagram(forged, ("198.51.100.7", number), pair.now_s)
+    pair.client.send_stream_data(0, b"still here")
+    pair.run()
+    assert arrived_bytes(pair.at_server) == len(b"still here")
+
+
+def test_nothing_can_be_sent_before_a_first_datagram_was_understood() -> None:
+    server = Quic(
+        limits=LIMITS,
+        configuration=configured(dialling=False),
+        original_destination_connection_id=bytes(8),
+    )
+    assert server.get_peer_address() is None
+    with pytest.raises(IndexError):
+        server.datagrams_to_send(0.0)
+
+
+def test_a_session_is_never_resumed() -> None:
+    pair = Pair()
+    completed = [e for e in pair.at_client if isinstance(e, events.HandshakeCompleted)]
+    assert [event.session_resumed for event in completed] == [False]
+    assert pair.client._session_ticket_handler is None
+    assert pair.server._session_ticket_fetcher is None
