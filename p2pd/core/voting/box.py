@@ -17,7 +17,9 @@ from p2pd.core.voting.tally import Tally
 
 
 class Box:
-    def __init__(self, members: Members, scope: Scope, *, counting: bool) -> None:
+    """Serves for the next height too: holds what comes for it, until it is entered."""
+
+    def __init__(self, members: Members, scope: Scope, *, counting: bool = True) -> None:
         self.tally = Tally(members, scope.height, counting=counting)
         self.shelf = Shelf(members, scope, self.tally)
         self.exchange = Exchange(members, self.tally, self.shelf)
@@ -49,6 +51,16 @@ class Box:
             return None
         self._accused.add(proposal.author)
         return Evidence((), (other, proposal))
+
+    def messages(self) -> list[Signed[Vote] | Signed[Proposal]]:
+        """All that is kept, by round."""
+        rounds = sorted({*self.tally.rounds_between(-1, None), *self.shelf.rounds()})
+        kept: list[Signed[Vote] | Signed[Proposal]] = []
+        for round_ in rounds:
+            held = self.shelf.get(round_)
+            kept += [held.proposal] if held else []
+            kept += self.tally.votes_in(round_)
+        return kept
 
     def holders(self, value: DecisionId) -> tuple[PeerId, ...]:
         """Members that voted for a decision in any round: they serve it until the height ends."""

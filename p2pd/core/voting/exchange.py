@@ -15,7 +15,7 @@ from p2pd.core.voting.shelf import Shelf
 from p2pd.core.voting.tally import Tally
 
 ROUNDS_MAX = 32
-"""Newest of the rounds in play that one inventory describes."""
+"""That one inventory describes."""
 ROWS_MAX = 1024
 VOTES_MAX = 512
 """In one answer; the next inventory asks for the rest."""
@@ -53,23 +53,36 @@ class Exchange:
         self._shelf = shelf
 
     def in_play(self, rounds: Iterable[int]) -> list[int]:
-        """Those rounds and every one that a pol or a just in them names, ascending."""
-        found: set[int] = set()
+        """Those rounds and every one that a pol or a just in them names, ascending.
+
+        Where that is too many, rounds with the quorum that is spoken of come first: a liar can name any.
+        """
+        found: dict[int, None] = {}
+        named: dict[int, None] = {}
         todo = [round_ for round_ in rounds if round_ >= 0]
         while todo:
-            round_ = todo.pop()
+            round_ = todo.pop(0)
             if round_ in found:
                 continue
-            found.add(round_)
-            todo += [
-                vote.content.just
-                for vote in self._tally.votes_in(round_)
-                if vote.content.just != NO_ROUND
-            ]
-            held = self._shelf.get(round_)
-            if held is not None and held.proposal.content.pol != NO_ROUND:
-                todo.append(held.proposal.content.pol)
-        return sorted(found)[-ROUNDS_MAX:]
+            found[round_] = None
+            for value, earlier in self._names(round_):
+                if value in self._tally.quorums(earlier):
+                    todo.append(earlier)
+                else:
+                    named[earlier] = None
+        return sorted(list({**found, **named})[:ROUNDS_MAX])
+
+    def _names(self, round_: int) -> list[tuple[DecisionId | None, int]]:
+        """Earlier quorums that votes and the proposal of a round rest on."""
+        rests = [
+            (vote.content.value, vote.content.just)
+            for vote in self._tally.votes_in(round_)
+            if vote.content.just != NO_ROUND
+        ]
+        held = self._shelf.get(round_)
+        if held is not None and held.backed is not None:
+            rests.append((held.backed, held.proposal.content.pol))
+        return rests
 
     def inventory(self, rounds: Iterable[int]) -> Inventory:
         in_play = self.in_play(rounds)

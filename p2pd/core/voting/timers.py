@@ -35,6 +35,9 @@ class CheckTimes:
     """How long my own checks took: one per revision, over all heights since the process started."""
 
     def __init__(self, limit_s: float) -> None:
+        """limit_s: the revision's check_limit. Raises ValueError unless it is positive."""
+        if limit_s <= 0:
+            raise ValueError(f"the limit of a check must be positive, got {limit_s}")
         self.limit_s = limit_s
         self._recent_s: deque[float] = deque(maxlen=RECENT)
 

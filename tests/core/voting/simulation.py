@@ -8,19 +8,10 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import TypeVar, assert_never
+from typing import assert_never
 
-from p2pd.core.ids import (
-    DecisionId,
-    NetworkId,
-    PeerId,
-    PublicKey,
-    RevisionId,
-    TermId,
-    digest,
-    peer_id,
-)
-from p2pd.core.signed import Scope, Signed, message_of
+from p2pd.core.ids import DecisionId, PeerId, PublicKey, peer_id
+from p2pd.core.signed import Signed
 from p2pd.core.votes import NO_ROUND, Certificate, Reason, ReasonKind, Step, Vote
 from p2pd.core.voting.certificate import check_certificate
 from p2pd.core.voting.events import (
@@ -51,45 +42,22 @@ from p2pd.core.voting.events import (
 from p2pd.core.voting.evidence import Evidence, check_evidence
 from p2pd.core.voting.exchange import Inventory
 from p2pd.core.voting.machine import Machine
-from p2pd.core.voting.members import Member, Members
 from p2pd.core.voting.proposals import PROPOSAL, Proposal
 from p2pd.core.voting.quorums import VOTE
 from p2pd.core.voting.rules import Setup
 from p2pd.core.voting.timers import CheckTimes
+from tests.core.voting.making import UNDECIDED, Signer, scope_of, unit_members, value_of
 
-T = TypeVar("T")
-
-UNDECIDED = b"undecided"
 GONE = b"gone"
 Message = Signed[Vote] | Signed[Proposal] | Inventory | Certificate
 
 
-def scope_of(height: int) -> Scope:
-    return Scope(NetworkId(b"n" * 32), TermId(b"t" * 32), "digits", RevisionId(b"r" * 32), height)
-
-
-def value_of(choices: bytes) -> DecisionId:
-    return DecisionId(digest("decision", choices))
-
-
-def key_of(name: int) -> PublicKey:
-    return PublicKey(digest("test key", name.to_bytes(2)))
-
-
-@dataclass(frozen=True)
-class Signer:
-    """Signs so that different messages have different signatures; nobody verifies them here."""
-
-    key: PublicKey
-
-    def __call__(self, kind: str, scope: Scope, content: T) -> Signed[T]:
-        signature = digest("test signature", message_of(kind, scope, self.key, content))
-        return Signed(kind, scope, self.key, content, signature)
-
-
-def unit_members(count: int, quorum: int) -> Members:
-    keys = [key_of(name) for name in range(count)]
-    return Members.of([Member(peer_id(key), key, 1) for key in keys], quorum)
+def seen(message: Signed[Vote] | Signed[Proposal] | Certificate) -> Event:
+    if isinstance(message, Certificate):
+        return CertificateSeen(message)
+    if isinstance(message.content, Vote):
+        return VoteSeen(message)
+    return ProposalSeen(message)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +148,8 @@ class Simulation:
         plan, draw = self.plan, self.random
         calm = self.now_s >= self.calm_s
         first = self.members.rows[0].key
-        if first in (source, target.key) and self.now_s < self.calm_s + plan.isolated_s:
+        deaf_until_s = self.calm_s + plan.isolated_s if plan.isolated_s else 0.0
+        if first in (source, target.key) and self.now_s < deaf_until_s:
             return
         proposal = isinstance(message, Signed) and message.kind == PROPOSAL
         if not calm and plan.proposals_lost and proposal:
@@ -279,7 +248,6 @@ class Node:
         self.machine = Machine(setup, self.stored)
         self.started += 1
         self.queue, self.busy, self.wake_s = [], False, None
-        self.fetching: set[DecisionId] = set()
 
     @property
     def running(self) -> bool:
@@ -338,17 +306,11 @@ class Node:
         if self.decided:
             if not isinstance(message, Certificate):
                 self.answer(source, self.decided)
-            return
-        match message:
-            case Certificate():
-                self.tell(CertificateSeen(message))
-            case Inventory():
-                for missing in self.machine.missing(message):
-                    self.answer(source, missing)
-            case Signed(kind="vote"):
-                self.tell(VoteSeen(message))
-            case _:
-                self.tell(ProposalSeen(message))
+        elif isinstance(message, Inventory):
+            for missing in self.machine.missing(message):
+                self.answer(source, missing)
+        else:
+            self.tell(seen(message))
 
     def answer(self, target: PublicKey, message: Message) -> None:
         for node in self.simulation.nodes:
@@ -386,8 +348,12 @@ class Node:
             case Check(choices, _):
                 self.enqueue(choices)
             case FetchValue(value, _):
-                self.fetching.add(value)
                 self.fetch(value)
+            case _:
+                self.note(effect)
+
+    def note(self, effect: Decided | Forked | Accuse | Closed | RoundStarted | ForeignVote) -> None:
+        match effect:
             case Decided(certificate):
                 self.decided = certificate
                 self.simulation.certificates.append(certificate)
