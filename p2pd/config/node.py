@@ -1,19 +1,125 @@
-"""Settings of one node. Units: bytes, seconds, as each name says."""
+"""Settings of one node, but for the overlay's, which lie with the overlay. Units: as names say."""
 
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from p2pd.config.names import parse_seed
+from p2pd.errors import UsageError
+
+NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+LOG_LEVELS = ("debug", "info", "warning", "error")
+LOG_FORMATS = ("text", "json")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeSettings:
+    role: str
+    """What this node does for its network: bootstrap, trainer, reducer, validator or viewer."""
+    data_dir: Path
+    """Directory of this node alone: its key, ledger and artifacts. Made where it is missing. The
+    key in it is the node: two nodes must never share or copy one."""
+    name: str = ""
+    """Shown to people next to the peer id; letters, digits, dot, dash. Empty: the peer id alone."""
+    log_level: str = "info"
+    """Least that is logged: debug, info, warning or error. info tells what a person acts on."""
+    log_format: str = "text"
+    """text for people, json for programs: one object a line."""
+
+    def __post_init__(self) -> None:
+        if not self.role:
+            raise ValueError("role must not be empty")
+        if self.name and NAME.fullmatch(self.name) is None:
+            raise ValueError(
+                "name must be at most 64 letters, digits, dots, dashes and underscores, "
+                f"got {self.name!r}"
+            )
+        if self.log_level not in LOG_LEVELS:
+            raise ValueError(
+                f"log_level must be one of {_list(LOG_LEVELS)}, got {self.log_level!r}"
+            )
+        if self.log_format not in LOG_FORMATS:
+            raise ValueError(
+                f"log_format must be one of {_list(LOG_FORMATS)}, got {self.log_format!r}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NetworkSettings:
+    genesis: Path
+    """The signed genesis of the network, as its founder gave it out; relative to this file."""
+    seeds: tuple[str, ...] = ()
+    """Where the network is entered: host:port, or PEER@host:port to take nobody else there. Needed
+    at the first start only, but harmless later. Empty: wait until others connect."""
+
+    def __post_init__(self) -> None:
+        for seed in self.seeds:
+            try:
+                parse_seed(seed)
+            except UsageError as error:
+                raise ValueError(f"seeds: {error}") from error
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoreSettings:
     quota_bytes: int = 20 * 10**9
-    """Most that artifacts may take on disk; 0 for no limit. The default holds a few states of a
-    model of 500 million parameters. What is pinned is never removed: when that alone reaches the
+    """Most that artifacts may take on disk; 0 for no limit. The default holds ten states of a model
+    of 500 million parameters. What the chain needs is never removed: when that alone reaches the
     quota, further artifacts are refused."""
     reserve_bytes: int = 500 * 10**6
     """Disk space that is left free for everything else on this machine, the ledger included."""
 
     def __post_init__(self) -> None:
-        if self.quota_bytes < 0:
-            raise ValueError(f"quota_bytes must not be negative, got {self.quota_bytes}")
-        if self.reserve_bytes < 0:
-            raise ValueError(f"reserve_bytes must not be negative, got {self.reserve_bytes}")
+        _refuse_negative(self)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerLimits:
+    threads: int = 1
+    """CPU threads that the workload may use. 1 leaves room for several nodes on one machine."""
+    build_s: float = 180.0
+    """How long the workload may take to build; then it counts as hung and is ended. torch
+    alone takes seconds to import on a small machine."""
+    train_s: float = 600.0
+    """The same for one lease. Longer than any window is of no use: the lease is dealt again."""
+    evaluate_s: float = 180.0
+    """The same for one evaluation."""
+    memory_bytes: int = 0
+    """Most memory that the workload may take; 0 for no limit."""
+
+    def __post_init__(self) -> None:
+        _refuse_negative(self)
+        for name in ("threads", "build_s", "train_s", "evaluate_s"):
+            if getattr(self, name) == 0:
+                raise ValueError(f"{name} must be positive, got 0")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExperimentSettings:
+    record: Path | None = None
+    """The signed record of the revision that this node works on; relative to this file. None: a
+    node that only lets others find and reach each other."""
+    workload_path: Path | None = None
+    """Directory that holds the workload's module, where that is not installed. Only the worker
+    looks there."""
+
+
+NODE_TABLES: Mapping[str, type] = {
+    "node": NodeSettings,
+    "network": NetworkSettings,
+    "store": StoreSettings,
+    "worker": WorkerLimits,
+    "experiment": ExperimentSettings,
+}
+
+
+def _refuse_negative(settings: StoreSettings | WorkerLimits) -> None:
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        if value < 0:
+            raise ValueError(f"{field.name} must not be negative, got {value}")
+
+
+def _list(words: tuple[str, ...]) -> str:
+    return ", ".join(words)
