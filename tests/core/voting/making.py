@@ -224,3 +224,30 @@ def prevoted(round_: int, value: DecisionId | None, just: int = NO_ROUND, *reaso
 
 def precommitted(round_: int, value: DecisionId | None) -> Vote:
     return Vote(Step.PRECOMMIT, round_, value, NO_ROUND, ())
+
+
+FOUR = unit_members(4, 3)
+
+
+def at_prevote(who: int = 2) -> Bench:
+    """Among four, having prevoted A in round 0, and not its proposer."""
+    bench = Bench(FOUR, who)
+    bench.close()
+    bench.hear(proposal(FOUR, 0, A_CHOICES))
+    assert sent_votes(bench.checked(A_CHOICES)) == [prevoted(0, A)]
+    return bench
+
+
+def locked_on_a(who: int = 2) -> Bench:
+    """Among four, having precommitted A in round 0."""
+    bench = at_prevote(who)
+    others = [each for each in range(4) if each != who]
+    assert sent_votes(bench.prevotes(0, A, *others[:2])) == [precommitted(0, A)]
+    return bench
+
+
+def into_round(bench: Bench, round_: int) -> None:
+    """By nil votes of two others."""
+    others = [each for each in range(4) if each != bench.who][:2]
+    bench.precommits(round_, None, *others)
+    assert bench.machine.view().round == round_
