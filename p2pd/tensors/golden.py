@@ -48,7 +48,10 @@ SCHEMA = Schema(
     )
 )
 SMALL = (0.0, 1e-45, -1e-45, 1e-40, 2.0**-126, -(2.0**-149), 6e-8, 0.0, 1.0, 1.0 + 2.0**-23, -1.0)
-"""What rounding, denormals and the two zeros could make differ; rotated from update to update."""
+"""What rounding, denormals and the two zeros could make differ; rotated from update to update.
+
+The zero at the odd place is written as -0.0.
+"""
 HUGE = (255 * 2.0**120, -255 * 2.0**120)
 """The largest BF16: where training left it alone, and in a buffer, where updates differ by it."""
 
@@ -146,6 +149,7 @@ def _elements(tensor: TensorSpec, number: int, seed: int) -> Stored:
         return own.view(np.int64)
     step = 0.0 if seed == 0 else 4.0 if seed == UPDATES else 0.0625
     values = _fractions(shared) + _fractions(own) * step
+    special: tuple[float, ...] = SMALL
     if tensor.name == "running":
         special = HUGE + SMALL
         values = np.array([special[(place + seed) % len(special)] for place in range(count)])
@@ -154,14 +158,10 @@ def _elements(tensor: TensorSpec, number: int, seed: int) -> Stored:
             values[place] = SMALL[(place + seed) % len(SMALL)]
         if tensor.dtype != "F16":
             values[len(SMALL) : len(SMALL) + len(HUGE)] = HUGE
-    return _with_minus_zeros(store(values, tensor.dtype), tensor.dtype, seed)
-
-
-def _with_minus_zeros(stored: Stored, dtype: str, seed: int) -> Stored:
-    """Turns every other zero negative."""
-    minus_zero = np.array([0x8000 if dtype == "BF16" else -0.0]).astype(stored.dtype)
-    every_other = (np.arange(len(stored)) + seed) % 2 == 0
-    return np.where((stored == 0) & every_other, minus_zero, stored)
+    stored = store(values, tensor.dtype)
+    minus_zero = np.array([0x8000 if tensor.dtype == "BF16" else -0.0]).astype(stored.dtype)
+    second_zero = (np.arange(count) + seed) % len(special) % 2 == 1
+    return np.where((stored == 0) & second_zero, minus_zero, stored)
 
 
 def _scrambled(count: int, seed: int) -> npt.NDArray[np.uint64]:

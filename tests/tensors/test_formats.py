@@ -54,18 +54,19 @@ def test_every_finite_bf16_is_decoded_exactly_and_encoded_back() -> None:
     assert (encode(values, "BF16") == canonical_zero(finite, "BF16")).all()
 
 
-@pytest.mark.parametrize("dtype", ["F32", "F16", "F64"])
-def test_every_kind_of_value_survives_decoding_and_encoding(dtype: str) -> None:
-    kind = FORMATS[dtype].storage
-    information = np.finfo(kind)
-    edges = [
-        0.0,
-        information.tiny,
-        information.smallest_subnormal,
-        information.max,
-        information.eps,
-    ]
-    stored = np.array([*edges, *(-edge for edge in edges)], dtype=kind)
+@pytest.mark.parametrize(
+    ("dtype", "edges"),
+    [
+        ("F16", (0.0, 2.0**-14, 2.0**-24, 65504.0, 1 + 2.0**-10)),
+        ("F32", (0.0, 2.0**-126, 2.0**-149, (2 - 2.0**-23) * 2.0**127, 1 + 2.0**-23)),
+        ("F64", (0.0, 2.0**-1022, 2.0**-1074, (2 - 2.0**-52) * 2.0**1023, 1 + 2.0**-52)),
+    ],
+)
+def test_every_kind_of_value_survives_decoding_and_encoding(
+    dtype: str, edges: tuple[float, ...]
+) -> None:
+    stored = np.array([*edges, *(-edge for edge in edges)], dtype=FORMATS[dtype].storage)
+    assert len({*stored.tolist()}) == 2 * len(edges) - 1
     assert encode(decode(stored, dtype), dtype).tobytes() == canonical_zero(stored, dtype).tobytes()
 
 

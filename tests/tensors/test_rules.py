@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from p2pd.tensors.files import MAGNITUDE_MAX
+from p2pd.tensors.formats import Values
 from p2pd.tensors.rules import exchanges, ordered, trimmed_mean, weighted_mean
 
-finite = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300)
+finite = st.floats(min_value=-MAGNITUDE_MAX, max_value=MAGNITUDE_MAX)
 
 
 @pytest.mark.parametrize("count", range(1, 13))
@@ -21,8 +23,8 @@ def test_the_network_orders_every_pattern_of_zeros_and_ones(count: int) -> None:
 
 @given(st.integers(13, 70), st.integers(0, 2**32))
 def test_the_network_agrees_with_sorting(count: int, seed: int) -> None:
-    rows = np.random.default_rng(seed).integers(-9, 9, (count, 5)).astype(np.float64) + 0.0
-    assert np.array_equal(np.stack(ordered(list(rows))), np.sort(rows, axis=0))
+    matrix = np.random.default_rng(seed).integers(-9, 9, (count, 5)).astype(np.float64)
+    assert np.array_equal(np.stack(ordered(list(matrix))), np.sort(matrix, axis=0))
 
 
 def test_ordering_leaves_its_inputs_alone() -> None:
@@ -38,15 +40,16 @@ def test_one_row_needs_no_exchange() -> None:
 
 @given(finite, st.lists(st.integers(1, 2**63), min_size=1, max_size=9))
 def test_equal_float64_rows_come_out_as_they_are(value: float, weights: list[int]) -> None:
-    rows = [np.array([value]) + 0.0] * len(weights)
+    row: Values = np.array([value + 0.0])
+    rows = [row] * len(weights)
     merged = weighted_mean(rows, weights, wide=True)
-    assert merged.tobytes() == (np.array([value]) + 0.0).tobytes()
+    assert merged.tobytes() == row.tobytes()
     assert trimmed_mean(rows, 0, wide=True).tobytes() == merged.tobytes()
 
 
 def test_float64_alone_would_miss_equal_rows() -> None:
     # Why agreement is looked for: w x / w is not always x.
-    candidates = 1.0 + np.arange(1000) * 2.0**-52
+    candidates: Values = np.linspace(1.0, 1.0 + 999 * 2.0**-52, 1000)
     for weight in range(3, 60, 2):
         if (weighted_mean([candidates] * 3, [weight] * 3, wide=False) != candidates).any():
             return

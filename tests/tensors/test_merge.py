@@ -1,0 +1,355 @@
+import math
+import tempfile
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from p2pd.core.artifact import ArtifactKind
+from p2pd.core.ids import ArtifactId, UpdateId
+from p2pd.core.work import (
+    FULL,
+    MILLION,
+    InspectJob,
+    Merged,
+    MergeInput,
+    MergeJob,
+    MergeRule,
+    OuterRule,
+    Schema,
+    TensorSpec,
+    Verdict,
+)
+from p2pd.errors import LocalError, P2pError, RemoteError
+from p2pd.tensors.cohort import CHUNK_ELEMENTS
+from p2pd.tensors.files import ArtifactWriter, TensorFile, manifest_of_file
+from p2pd.tensors.formats import FORMATS, canonical_zero, encode
+from p2pd.tensors.inspection import inspect
+from p2pd.tensors.merge import merge, rows_to_cut
+
+MEAN = MergeRule("mean", MILLION, 0)
+CLIPPED = MergeRule("norm_clipped_mean", MILLION, 0)
+TRIMMED = MergeRule("trimmed_mean", MILLION, 200_000)
+RULES = (MEAN, CLIPPED, TRIMMED)
+OUTER = OuterRule("mean", MILLION, 0)
+F32_MAX = float(np.finfo(np.float32).max)
+DTYPES = ("F64", "F32", "F16", "BF16")
+
+
+def schema_of(dtype: str, count: int, *, buffer: bool = False) -> Schema:
+    return Schema((TensorSpec("x", dtype, (count,), buffer),))
+
+
+@dataclass
+class Bench:
+    """Artifacts in a directory, and merges of them."""
+
+    root: Path
+    schema: Schema
+
+    def __post_init__(self) -> None:
+        self.paths: dict[ArtifactId, Path] = {}
+        self.count = 0
+
+    def path(self) -> Path:
+        self.count += 1
+        return self.root / str(self.count)
+
+    def add(self, *arrays: Any) -> ArtifactId:
+        """Writes elements as they are: no canonical zeros, no checks."""
+        path = self.path()
+        with ArtifactWriter(path, ArtifactKind.UPDATE, self.schema) as writer:
+            for tensor, array in zip(self.schema.tensors, arrays, strict=True):
+                writer.write(np.asarray(array, FORMATS[tensor.dtype].storage))
+            artifact = writer.finish().id
+        self.paths[artifact] = path
+        return artifact
+
+    def job(self, base: ArtifactId, updates: list[ArtifactId], weights: list[int]) -> MergeJob:
+        inputs = tuple(
+            MergeInput(UpdateId(bytes([number])), update, weight)
+            for number, (update, weight) in enumerate(zip(updates, weights, strict=True))
+        )
+        return MergeJob(base, None, self.schema, inputs, None, MEAN, OUTER)
+
+    def merge(
+        self, job: MergeJob, chunk_elements: int = CHUNK_ELEMENTS
+    ) -> tuple[Merged, TensorFile]:
+        out = self.path()
+        merged, manifest = merge(self.paths, job, out, chunk_elements=chunk_elements)
+        assert manifest.id == merged.head
+        assert manifest == manifest_of_file(out, ArtifactKind.HEAD, self.schema)
+        return merged, TensorFile(out)
+
+
+def merged_values(
+    base: list[float], rows: list[list[float]], weights: list[int], rule: MergeRule
+) -> tuple[Merged, list[float]]:
+    """A merge of one F32 tensor."""
+    with tempfile.TemporaryDirectory() as directory:
+        bench = Bench(Path(directory), schema_of("F32", len(base)))
+        job = bench.job(bench.add(base), [bench.add(row) for row in rows], weights)
+        merged, head = bench.merge(replace(job, rule=rule))
+        return merged, head.stored(0).tolist()
+
+
+def half_unit(value: float) -> Fraction:
+    """Half the distance to the next float32."""
+    exponent = max(math.frexp(value)[1], -125)
+    return Fraction(2) ** (exponent - 24) / 2
+
+
+def exact_merge(
+    base: list[float], rows: list[list[float]], weights: list[int], merged: Merged
+) -> list[Fraction]:
+    """The rule in rational numbers, one element at a time."""
+    found = []
+    for place, origin in enumerate(base):
+        column = [Fraction(row[place]) for row in rows]
+        if merged.rule == "trimmed_mean":
+            kept = sorted(column)[1:-1]
+            found.append(sum(kept, Fraction(0)) / len(kept))
+            continue
+        numerator = sum(
+            (Fraction(w * c, FULL) * (x - Fraction(origin)))
+            for w, c, x in zip(weights, merged.clips, column, strict=True)
+        )
+        found.append(Fraction(origin) + Fraction(numerator) / sum(weights))
+    return found
+
+
+def folded(base: list[float], rows: list[list[float]], weights: list[int], merged: Merged) -> Any:
+    """The same float64 operations in the same order, by Python: must agree to the last bit."""
+    found = []
+    for place, origin in enumerate(base):
+        column, scales = [row[place] + 0.0 for row in rows], [float(w) for w in weights]
+        total = float(sum(weights))
+        if merged.rule == "trimmed_mean":
+            column = sorted(column)[1:-1]
+            scales, total = [1.0] * len(column), float(len(column))
+        clipped = min(merged.clips) < FULL
+        if clipped:
+            column = [x - origin for x in column]
+            scales = [w * c / FULL for w, c in zip(weights, merged.clips, strict=True)]
+        value = column[0] * scales[0]
+        for x, scale in zip(column[1:], scales[1:], strict=True):
+            value = value + x * scale
+        found.append(origin + value / total if clipped else value / total)
+    return encode(np.array(found, np.float64), "F32").tolist()
+
+
+element = st.floats(width=32, allow_nan=False, allow_infinity=False) | st.sampled_from(
+    [0.0, -0.0, 1e-45, -1e-45, 1e-39, F32_MAX, -F32_MAX, 1.0, 1 + 2.0**-23]
+)
+
+
+@st.composite
+def cohorts(draw: st.DrawFn) -> tuple[list[float], list[list[float]], list[int]]:
+    width = draw(st.integers(1, 4))
+    row = st.lists(element.map(lambda x: float(np.float32(x))), min_size=width, max_size=width)
+    rows = draw(st.lists(row, min_size=1, max_size=6))
+    weights = st.lists(st.integers(1, 2**40), min_size=len(rows), max_size=len(rows))
+    return draw(row), rows, draw(weights)
+
+
+@settings(max_examples=150, deadline=None)
+@given(cohorts(), st.sampled_from(RULES))
+def test_a_merge_is_the_exact_rational_result_rounded(
+    cohort: tuple[list[float], list[list[float]], list[int]], rule: MergeRule
+) -> None:
+    base, rows, weights = cohort
+    merged, head = merged_values(base, rows, weights, rule)
+    assert head == folded(base, rows, weights, merged)
+    largest = max(abs(Fraction(x)) for row in [base, *rows] for x in row)
+    for found, exact in zip(head, exact_merge(base, rows, weights, merged), strict=True):
+        # float64 loses a few of its own units of the largest input, then one rounding to float32.
+        assert abs(Fraction(found) - exact) <= half_unit(found) + largest * Fraction(20, 2**53)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_i06_one_trainer_or_k_identical_ones_are_reproduced_to_the_bit(
+    dtype: str, data: st.DataObject
+) -> None:
+    kind = FORMATS[dtype].storage
+    raw = data.draw(st.binary(min_size=5 * kind.itemsize, max_size=5 * kind.itemsize))
+    own = np.frombuffer(raw, kind)
+    finite = np.isfinite(
+        (own.astype(np.uint32) << 16).view(np.float32)
+        if dtype == "BF16"
+        else own.astype(np.float64)
+    )
+    if dtype == "F64":
+        finite &= np.abs(np.where(finite, own, 0)) <= 2.0**900
+    own = canonical_zero(np.where(finite, own, np.zeros(1, kind)), dtype)
+    weights = data.draw(st.lists(st.integers(1, 2**62), min_size=1, max_size=6))
+    rule = data.draw(st.sampled_from(RULES))
+    with tempfile.TemporaryDirectory() as directory:
+        bench = Bench(Path(directory), schema_of(dtype, 5))
+        update = bench.add(own)
+        job = bench.job(bench.add(np.ones(5, kind)), [update] * len(weights), weights)
+        merged, head = bench.merge(replace(job, rule=rule))
+        assert head.stored(0).tobytes() == own.tobytes()
+        # An update and a head of the same bytes differ only in what their manifests call them.
+        content = bench.paths[update].read_bytes()
+        assert head.layout.header == content[: len(head.layout.header)]
+        assert merged.clips == (FULL,) * len(weights)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_i06_negative_zeros_and_arrival_and_chunks_do_not_change_a_bit(
+    tmp_path: Path, rule: MergeRule
+) -> None:
+    generator = np.random.default_rng(5)
+    bench = Bench(tmp_path, schema_of("F32", 1000))
+    rows = [(generator.standard_normal(1000) * 10.0**number).astype("<f4") for number in range(5)]
+    for number, row in enumerate(rows):
+        row[number::7] = 0.0
+    negative = [np.where(row == 0, np.float32(-0.0), row) for row in rows]
+    base = bench.add(np.zeros(1000))
+    results = set()
+    for arrival in (rows, negative):
+        job = bench.job(base, [bench.add(row) for row in arrival], [3, 5, 2**40, 7, 1])
+        for chunk_elements in (1, 64, 999, 2**15):
+            merged, _ = bench.merge(replace(job, rule=rule), chunk_elements=chunk_elements)
+            results.add(merged)
+    assert len(results) == 1
+
+
+def test_a_clipped_update_pulls_towards_the_base() -> None:
+    merged, head = merged_values(
+        [1.0, 0.0], [[2.0, 0.0], [2.0, 0.0], [1.0, 4.0]], [1, 1, 2], CLIPPED
+    )
+    assert merged.clips == (FULL, FULL, FULL // 4)
+    assert head == [1.5, 0.5]
+
+
+def test_norms_are_in_units_of_the_smallest_exponent() -> None:
+    merged, _ = merged_values([0.0, 0.0], [[3.0, 4.0]], [1], MEAN)
+    assert merged.norms == (round(5 / 2.0 ** min(merged.exponents)),)
+
+
+def test_certified_exponents_are_used_and_new_ones_derived(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, schema_of("F32", 2))
+    job = bench.job(bench.add([0, 0]), [bench.add([3, 4])], [1])
+    merged, _ = bench.merge(replace(job, exponents=(-4,)))
+    assert merged.norms == (5 * 2**4,)
+    assert merged.exponents == (math.frexp(4.0)[1] - 15,)
+
+
+@pytest.mark.parametrize(
+    ("count", "rule", "used"),
+    [(1, TRIMMED, "mean"), (2, TRIMMED, "mean"), (3, TRIMMED, TRIMMED.name)],
+)
+def test_the_rule_that_was_used_is_named(count: int, rule: MergeRule, used: str) -> None:
+    rows = [[float(number)] for number in range(count)]
+    merged, head = merged_values([0.0], rows, [1] * count, rule)
+    assert merged.rule == used
+    assert head == [(count - 1) / 2]
+
+
+@given(st.integers(3, 500), st.integers(0, MILLION // 2 - 1))
+def test_trimming_cuts_one_row_at_least_and_leaves_one_at_least(count: int, trim: int) -> None:
+    cut = rows_to_cut(count, MergeRule("trimmed_mean", MILLION, trim))
+    assert count - 2 * cut >= 1
+    assert cut == max(1 if trim else 0, count * trim // MILLION)
+
+
+def test_trimming_ignores_weights() -> None:
+    rows = [[0.0], [1.0], [2.0], [1000.0]]
+    assert merged_values([0.0], rows, [1, 1, 1, 2**40], TRIMMED)[1] == [1.5]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_buffers_are_merged_by_mean_or_taken_from_the_greatest_weight(
+    tmp_path: Path, rule: MergeRule
+) -> None:
+    schema = Schema(
+        (
+            TensorSpec("mask", "BOOL", (2,), True),
+            TensorSpec("n", "I64", (2,), True),
+            TensorSpec("r", "F32", (1,), True),
+            TensorSpec("w", "F32", (1,), False),
+        )
+    )
+    bench = Bench(tmp_path, schema)
+    base = bench.add([0, 0], [0, 0], [100], [0])
+    updates = [
+        bench.add([0, 1], [1, 2**62], [1], [1]),
+        bench.add([1, 0], [2, -1], [2], [1]),
+        bench.add([1, 1], [3, 7], [33], [1000]),
+    ]
+    _, head = bench.merge(replace(bench.job(base, updates, [1, 2, 2]), rule=rule))
+    assert head.stored(0).tolist() == [1, 0]
+    assert head.stored(1).tolist() == [2, -1]
+    assert head.stored(2).tolist() == [float(np.float32((1 + 4 + 66) / 5))]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("buffer", [False, True])
+def test_what_is_not_finite_is_refused_and_named(tmp_path: Path, bad: float, buffer: bool) -> None:
+    bench = Bench(tmp_path, schema_of("F32", 3, buffer=buffer))
+    good, update = bench.add([1, 2, 3]), bench.add([1, bad, 3])
+    with pytest.raises(
+        RemoteError, match=f"artifact {update.hex()[:10]}: tensor 'x' .* not finite"
+    ):
+        bench.merge(bench.job(good, [good, update], [1, 1]))
+    found = inspect(bench.paths, InspectJob(update, good, bench.schema))
+    assert found.verdict is Verdict.NONFINITE
+    assert "'x'" in found.detail
+
+
+def test_float64_too_large_to_be_summed_counts_as_not_finite(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, schema_of("F64", 1))
+    update = bench.add([2.0**901])
+    found = inspect(bench.paths, InspectJob(update, update, bench.schema))
+    assert found.verdict is Verdict.NONFINITE
+
+
+def test_an_inspection_tells_layout_schema_and_truth_values(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, schema_of("BOOL", 2))
+    good, odd = bench.add([0, 1]), bench.add([0, 2])
+    torn = ArtifactId(b"torn")
+    bench.paths[torn] = tmp_path / "torn"
+    bench.paths[torn].write_bytes(b"nothing of the kind")
+    other = schema_of("BOOL", 3)
+    assert inspect(bench.paths, InspectJob(good, good, bench.schema)).verdict is Verdict.ACCEPTED
+    assert inspect(bench.paths, InspectJob(good, good, bench.schema)).detail == ""
+    assert inspect(bench.paths, InspectJob(odd, good, bench.schema)).verdict is Verdict.LAYOUT
+    assert inspect(bench.paths, InspectJob(torn, good, bench.schema)).verdict is Verdict.LAYOUT
+    assert inspect(bench.paths, InspectJob(good, good, other)).verdict is Verdict.SCHEMA
+
+
+def test_a_job_that_breaks_its_own_rules_is_refused(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, schema_of("F32", 1))
+    one = bench.add([1])
+    job = bench.job(one, [one, one], [1, 1])
+    wrong: list[tuple[MergeJob, type[P2pError], str]] = [
+        (replace(job, inputs=()), LocalError, "at least one"),
+        (replace(job, inputs=job.inputs[::-1]), LocalError, "ascending"),
+        (replace(job, inputs=job.inputs[:1] * 2), LocalError, "ascending"),
+        (bench.job(one, [one], [0]), LocalError, "weight 0"),
+        (replace(job, outer=one), LocalError, "outer"),
+        (replace(job, base=ArtifactId(bytes(32))), LocalError, "no file"),
+        (replace(job, exponents=()), RemoteError, "0 certified exponents for 1"),
+        (replace(job, exponents=(5000,)), RemoteError, "out of range"),
+        (replace(job, schema=schema_of("F32", 2)), RemoteError, "has shape"),
+    ]
+    for broken, error, complaint in wrong:
+        with pytest.raises(error, match=complaint):
+            bench.merge(broken)
+
+
+def test_a_model_of_no_tensors_and_one_of_empty_tensors_are_merged(tmp_path: Path) -> None:
+    for schema in (Schema(()), schema_of("F32", 0)):
+        bench = Bench(tmp_path / str(len(schema.tensors)), schema)
+        bench.root.mkdir()
+        update = bench.add(*([] for _ in schema.tensors))
+        merged, _ = bench.merge(replace(bench.job(update, [update] * 3, [1] * 3), rule=CLIPPED))
+        assert merged.norms == (0, 0, 0)
