@@ -50,8 +50,8 @@ class NetworkSettings:
     genesis: Path
     """The signed genesis of the network, as its founder gave it out; relative to this file."""
     seeds: tuple[str, ...] = ()
-    """Where the network is entered: host:port, or PEER@host:port to take nobody else there. Needed
-    at the first start only, but harmless later. Empty: wait until others connect."""
+    """Where the network is entered: host:port, or PEER@host:port to take nobody else there. Empty:
+    wait until others connect."""
 
     def __post_init__(self) -> None:
         for seed in self.seeds:

@@ -86,6 +86,7 @@ def test_a_file_becomes_dataclasses(tmp_path: Path) -> None:
     assert load(path, TABLES) == {
         "machine": Machine(
             name="mill",
+            count=5,
             speed=2.0,
             loud=True,
             tags=("a", "b"),
