@@ -268,7 +268,8 @@ class FileBlobStore:
         self, artifact: ArtifactId, size_bytes: int, *, on_disk_bytes: int
     ) -> None:
         """Collects what it must, and nothing if that is not enough."""
-        lacking = self._lacking_bytes(size_bytes, on_disk_bytes)
+        quota, disk = self._quota_lack(size_bytes), self._disk_lack(size_bytes - on_disk_bytes)
+        lacking = max(quota, disk)
         victims: list[_Victim] = []
         for victim in self._collectable():
             if lacking <= 0:
@@ -278,7 +279,8 @@ class FileBlobStore:
         if lacking > 0:
             raise StoreError(
                 f"{self._directory}: no room for artifact {short(artifact)} of {size_bytes} bytes, "
-                f"{lacking} bytes lacking: raise store.quota_bytes, or free disk space"
+                f"{lacking} bytes lacking: "
+                + ("raise store.quota_bytes" if quota >= disk else "free some disk space")
             )
         for victim in victims:  # all at once: nobody may pin or read one while its files go
             owner: dict[ArtifactId, int] | dict[ArtifactId, _Entry]
@@ -289,13 +291,16 @@ class FileBlobStore:
                 remove = self._files.remove_damaged if victim.damaged else self._files.remove
                 await self._blocking(remove, victim.artifact)
 
-    def _lacking_bytes(self, size_bytes: int, on_disk_bytes: int) -> int:
-        entries = self._entries.values()
-        used = sum(entry.manifest.size_bytes for entry in entries) + sum(self._damaged.values())
-        beyond_quota = used + size_bytes - self._settings.quota_bytes
-        promised = sum(entry.missing_bytes for entry in entries) + size_bytes - on_disk_bytes
-        beyond_disk = promised + self._settings.reserve_bytes - self._disk_free(self._directory)
-        return max(beyond_disk, beyond_quota if self._settings.quota_bytes else 0)
+    def _quota_lack(self, size_bytes: int) -> int:
+        if not self._settings.quota_bytes:
+            return 0
+        held = sum(entry.manifest.size_bytes for entry in self._entries.values())
+        return held + sum(self._damaged.values()) + size_bytes - self._settings.quota_bytes
+
+    def _disk_lack(self, size_bytes: int) -> int:
+        promised = sum(entry.missing_bytes for entry in self._entries.values())
+        free = self._disk_free(self._directory)
+        return promised + size_bytes + self._settings.reserve_bytes - free
 
     def _collectable(self) -> Iterator[_Victim]:
         for artifact, size_bytes in self._damaged.items():

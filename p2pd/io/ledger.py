@@ -75,7 +75,7 @@ class SqliteLedger:
     def scan(
         self, table: Table, prefix: bytes, *, after: bytes = b"", limit: int = 1000
     ) -> list[tuple[bytes, bytes]]:
-        start = "key > ?" if after >= prefix else "key >= ?"
+        start = "key > ?" if after and after >= prefix else "key >= ?"
         clause, arguments = _below(prefix)
         with _store_errors(self._path):
             rows = self._reader.execute(

@@ -104,7 +104,7 @@ def test_the_disk_reserve_is_kept_and_space_that_returns_is_used(tmp_path: Path)
     bench = Bench(
         tmp_path / "blobs", StoreSettings(quota_bytes=0, reserve_bytes=1000), len(data) + 999
     )
-    with pytest.raises(StoreError, match="1 bytes lacking"):
+    with pytest.raises(StoreError, match="1 bytes lacking: free some disk space"):
         bench.begin(data)
     bench.free_bytes = len(data) + 1000
     artifact = bench.begin(data)

@@ -1,6 +1,7 @@
 import os
 import stat
 import threading
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from p2pd.io.blob_files import MAX_MANIFEST_BYTES
 from p2pd.io.files import ArtifactFiles
 from p2pd.ports import BlobStore
 from tests.io.blob_bench import Bench, chunk, content, described, run
+from tests.ports.blob_contract import CONTRACT
 
 
 @pytest.fixture
@@ -20,10 +22,11 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path / "blobs")
 
 
-def test_it_implements_its_ports(bench: Bench) -> None:
-    blobs: BlobStore = bench.store
-    files: ArtifactFiles = bench.store
-    assert (blobs, files) == (bench.store, bench.store)
+@pytest.mark.parametrize("clause", CONTRACT)
+def test_the_blob_store_keeps_the_contract(
+    bench: Bench, clause: Callable[[BlobStore], Awaitable[None]]
+) -> None:
+    run(clause, bench.store)
 
 
 @pytest.mark.parametrize("size_bytes", [0, 1, CHUNK_BYTES, CHUNK_BYTES + 1, 2 * CHUNK_BYTES])
@@ -218,7 +221,8 @@ def test_a_damaged_chunk_of_a_download_is_fetched_again(bench: Bench) -> None:
 
 def test_a_finished_file_is_adopted_by_a_rename(bench: Bench) -> None:
     data = content(1)
-    path = bench.store.temporary(".safetensors")
+    files: ArtifactFiles = bench.store
+    path = files.temporary(".safetensors")
     path.write_bytes(data)
     node = path.stat().st_ino
     artifact = run(bench.store.adopt, path, described(data))

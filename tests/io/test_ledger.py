@@ -1,5 +1,6 @@
 import sqlite3
 import threading
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from p2pd.errors import StoreError
 from p2pd.io.ledger import VERSION, SqliteLedger
-from p2pd.ports import Table, Write
+from p2pd.ports import Ledger, Table, Write
+from tests.ports.ledger_contract import CONTRACT
 
 KEYS = st.binary(max_size=3).map(lambda key: key.replace(b"\x02", b"\xff"))
 TABLES = st.sampled_from([Table.META, Table.OBJECTS])
@@ -68,7 +70,7 @@ class LedgerAgainstDictionary(RuleBasedStateMachine):
             for (owner, key), value in sorted(self.twin.items(), key=lambda item: item[0][1])
             if owner is table and key.startswith(prefix)
         ]
-        beyond = [(key, value) for key, value in found if key > after]
+        beyond = [(key, value) for key, value in found if key > after or not after]
         assert self.ledger.scan(table, prefix, after=after, limit=limit) == beyond[:limit]
         assert self.ledger.last(table, prefix) == (found[-1] if found else None)
 
@@ -86,6 +88,14 @@ def test_the_ledger_agrees_with_a_dictionary(tmp_path: Path) -> None:
     run_state_machine_as_test(
         Case, settings=settings(max_examples=25, stateful_step_count=20, deadline=None)
     )
+
+
+@pytest.mark.parametrize("clause", CONTRACT)
+def test_the_ledger_keeps_the_contract(
+    tmp_path: Path, clause: Callable[[Ledger], Awaitable[None]]
+) -> None:
+    with SqliteLedger(tmp_path / "ledger.sqlite") as ledger:
+        trio.run(clause, ledger)
 
 
 def test_each_table_is_apart(tmp_path: Path) -> None:
