@@ -58,6 +58,10 @@ class Session:
         job = call.job
         samples = leased_samples(job, self._workload.train_samples)
         trained = self._workload.train(Lease(samples, job.progress.steps, job.seed, pause))
+        if not 0 < trained.samples <= len(samples):
+            raise WorkloadError(
+                f"train returned {trained.samples} samples of a lease of {len(samples)}"
+            )
         if not math.isfinite(trained.loss):
             raise WorkloadError(f"the mean loss of the lease is {trained.loss}")
         manifest = write_state(

@@ -40,7 +40,7 @@ class DigitsConfig:
     """Peak learning rate; positive."""
     batch: int = 8
     """Samples per step; positive. Small: a lease of a few hundred samples has many steps."""
-    hidden: int = 128
+    hidden: int = 256
     """Width of the hidden layer; positive."""
     seed: int = 0
     """Of the initial weights."""

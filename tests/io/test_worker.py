@@ -16,8 +16,13 @@ from p2pd.core.ids import ArtifactId
 from p2pd.core.work import EvaluateJob, Progress, TrainJob
 from p2pd.errors import LocalError, WorkloadError
 from p2pd.io.worker import WorkerProcess, WorkerSettings
+from p2pd.ports import Worker
 
 LIMIT_S = 120
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="these tests watch processes the Linux way"
+)
 
 PROBE = '''
 import os, signal, subprocess, sys
@@ -65,6 +70,11 @@ class Probe(Workload):
         if lease.seed == 5:
             while True:
                 lease.pause()
+        if lease.seed == 8:
+            os.write(int(sys.argv[sys.argv.index("--answers") + 1]), b"\\xff" * 8)
+            lease.samples.clear()
+        if lease.seed == 9:
+            return Trained(len(lease.samples) + 1, 3, 0.5)
         if lease.seed == 7:
             print("x" * 5000)
             print("10 %\\r50 %\\r100 %", flush=True)
@@ -171,10 +181,10 @@ def test_one_process_serves_call_after_call_and_outlives_failures(tmp_path: Path
     scene = Scene(tmp_path, memory_bytes=2**34)
 
     async def part() -> None:
-        worker = scene.worker
+        worker: Worker = scene.worker
         info = await worker.info()
         assert (info.train_samples, info.metric, len(info.source)) == (64, "nothing", 32)
-        base = await worker.initial()
+        base = await scene.worker.initial()
         result = await worker.train(job(base, 0))
         assert (result.samples, result.steps, result.loss) == (16, 3, 500_000)
         assert result.size_bytes == scene.shelf.path(result.artifact).stat().st_size
@@ -188,6 +198,8 @@ def test_one_process_serves_call_after_call_and_outlives_failures(tmp_path: Path
             await worker.train(job(base, 1))
         with pytest.raises(WorkloadError, match=r"^weight has values that are not finite"):
             await worker.train(job(base, 6))
+        with pytest.raises(WorkloadError, match="17 samples of a lease of 16"):
+            await worker.train(job(base, 9))
         assert "ValueError: no such luck" in scene.lines  # the traceback is in the log
 
         with pytest.raises(WorkloadError, match=r"^MemoryError"):
@@ -221,11 +233,14 @@ def test_a_process_that_dies_is_named_reaped_with_its_group_and_replaced(tmp_pat
         with pytest.raises(WorkloadError, match=r"killed \(SIGKILL\): probably out of memory"):
             await worker.train(job(base, 4))
 
+        with pytest.raises(WorkloadError, match="was killed: it wrote no answer but other bytes"):
+            await worker.train(job(base, 8))
+
         with pytest.raises(WorkloadError, match=r"^train passed its deadline of 3 s$"):
             await worker.train(job(base, 5))
         with pytest.raises(WorkloadError, match="passed its deadline of 3 s and did not stop"):
             await worker.train(job(base, 3))
-        assert len(scene.pids()) == 3
+        assert len(scene.pids()) == 4
 
         source = tmp_path / "probe_workload.py"
         source.write_text(PROBE + "# another version")
@@ -280,7 +295,6 @@ trio.run(main)
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's own signal is Linux's")
 def test_a_worker_in_an_endless_loop_dies_with_its_daemon(tmp_path: Path) -> None:
     (tmp_path / "looping_workload.py").write_text(
         "import os\nprint('loop', os.getpid())\nwhile True:\n    pass\n"

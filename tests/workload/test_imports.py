@@ -1,7 +1,5 @@
-import json
 import subprocess
 import sys
-from pathlib import Path
 
 CHECK = """
 import sys
@@ -28,17 +26,3 @@ def test_an_unknown_name_of_the_package_is_refused() -> None:
         check=False,
     )
     assert "cannot import name 'Trainer'" in done.stderr
-
-
-def test_alone_prints_json_only_whatever_the_users_code_prints(tmp_path: Path) -> None:
-    (tmp_path / "chatty.py").write_text(
-        "from p2pd.workloads import digits\n\ndef build(config):\n"
-        "    print('building')\n    return digits.build(config)\n"
-    )
-    command = [sys.executable, "-m", "p2pd.workload.alone", "chatty", "--path", str(tmp_path)]
-    command += ["--samples", "16", "--every", "16", "--config", '{"hidden": 4}']
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    said = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [next(iter(line)) for line in said] == ["point", "point", "result"]
-    assert said[-1]["result"]["train_samples"] == 1437
-    assert "building" in done.stderr
