@@ -68,7 +68,7 @@ class Recorder:
             self.note()
 
 
-@dataclass
+@dataclass(eq=False)
 class Node:
     transport: Transport
     seen: Recorder

@@ -1,17 +1,22 @@
 """Nodes for the tests of the overlay, and a lossy relay to put between two of them. Seconds."""
 
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from hashlib import sha256
 
 import trio
+from aioquic.quic import events
 
 from p2pd.core.hello import Hello
 from p2pd.io.overlay import Identity, OverlaySettings, QuicTransport
+from p2pd.io.overlay._aioquic172 import Quic, QuicLimits, configuration
+from p2pd.io.overlay.identity import certificate
 from tests.ports.transport_contract import HELLO
 
 SETTINGS = OverlaySettings()
+
+Gate = Callable[[bytes, bool], Awaitable[bool]]
 
 
 def identity(name: str) -> Identity:
@@ -28,12 +33,21 @@ def udp() -> trio.socket.SocketType:
     return trio.socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
 
+async def everything(datagram: bytes, forward: bool) -> bool:
+    return True
+
+
+async def nothing(datagram: bytes, forward: bool) -> bool:
+    return False
+
+
 class Relay:
-    """Passes datagrams between callers and one target, as long as passes says so."""
+    """Passes datagrams between callers and one target: forward ones go to the target."""
 
     def __init__(self, target: str) -> None:
         host, _, port = target.rpartition(":")
-        self.passes: Callable[[bytes], bool] = lambda datagram: True
+        self.gate: Gate = everything
+        """May wait, which holds up what comes after; says whether a datagram gets through."""
         self.address = ""
         self._target = (host, int(port))
         self._back: dict[tuple[str, int], trio.socket.SocketType] = {}
@@ -51,7 +65,7 @@ class Relay:
                             back = self._back[caller] = udp()
                             await back.bind(("127.0.0.1", 0))
                             nursery.start_soon(self._return, front, back, caller)
-                        if self.passes(data):
+                        if await self.gate(data, True):
                             await self._back[caller].sendto(data, self._target)
                 finally:
                     for back in self._back.values():
@@ -65,5 +79,43 @@ class Relay:
     ) -> None:
         while True:
             data, _ = await back.recvfrom(2**16)
-            if self.passes(data):
+            if await self.gate(data, False):
                 await front.sendto(data, caller)
+
+
+LIMITS = QuicLimits(
+    datagram_bytes=1200,
+    idle_s=60.0,
+    streams=8,
+    stream_window_bytes=64 * 2**10,
+    request_window_bytes=32 * 2**10,
+    connection_window_bytes=128 * 2**10,
+    congestion="reno",
+)
+
+
+async def stranger(
+    address: str, script: Callable[[Quic], None], *, anonymous: bool = False
+) -> events.ConnectionTerminated:
+    """Calls a node by the bare protocol, plays script once the handshake is done; tells how it ended."""
+    who = identity("stranger")
+    settings = configuration(LIMITS, certificate(who), who.private_key, dialling=True)
+    if anonymous:
+        settings.certificate = settings.private_key = None
+    quic = Quic(limits=LIMITS, configuration=settings)
+    host, _, port = address.rpartition(":")
+    with udp() as sock:
+        quic.connect((host, int(port)), trio.current_time())
+        while True:
+            while (event := quic.next_event()) is not None:
+                if isinstance(event, events.HandshakeCompleted):
+                    script(quic)
+                elif isinstance(event, events.ConnectionTerminated):
+                    return event
+            for data, target in quic.datagrams_to_send(trio.current_time()):
+                await sock.sendto(data, target)
+            with trio.move_on_at(quic.get_timer() or 0.0) as wait:
+                data, source = await sock.recvfrom(2**16)
+                quic.receive_datagram(data, source, trio.current_time())
+            if wait.cancelled_caught:
+                quic.handle_timer(trio.current_time())

@@ -12,19 +12,10 @@ from aioquic.quic.connection import QuicConnection
 from p2pd.io.overlay import congestion
 from p2pd.io.overlay._aioquic172 import ALPN, Quic, QuicLimits, configuration
 from p2pd.io.overlay.identity import certificate
-from tests.io.overlay.bench import identity
+from tests.io.overlay.bench import LIMITS, identity
 
 CLIENT, SERVER = ("192.0.2.1", 1), ("192.0.2.2", 2)
 ALICE, BOB = identity("alice"), identity("bob")
-LIMITS = QuicLimits(
-    datagram_bytes=1200,
-    idle_s=60.0,
-    streams=8,
-    stream_window_bytes=64 * 2**10,
-    request_window_bytes=32 * 2**10,
-    connection_window_bytes=128 * 2**10,
-    congestion="reno",
-)
 
 
 def configured(*, dialling: bool, limits: QuicLimits = LIMITS) -> QuicConfiguration:
