@@ -30,7 +30,9 @@ def check_record(setting: Setting, previous: Decision, record: Record, choices: 
     if certificate.value != decision.id:
         raise RemoteError(f"height {height}: its certificate is for another decision")
     try:
-        check_certificate(members, setting.scope(height), certificate)
+        check_certificate(
+            setting.electorate(previous.state.suspended), setting.scope(height), certificate
+        )
         check_choices(setting, previous, choices)
         derived = derive(setting, previous, choices, decision.choices, decision.merged)
     except RemoteError as error:

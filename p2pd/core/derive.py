@@ -47,6 +47,10 @@ class Setting:
         keys = [seat.key for seat in seats if seat.peer in suspended]
         return Members.of(seats, self.genesis.quorum, keys)
 
+    def electorate(self, suspended: tuple[PeerId, ...]) -> Members:
+        """Whose votes count: the signed set, never the peers that happen to be visible."""
+        return self.members(suspended)
+
 
 def genesis_decision(setting: Setting) -> Decision:
     """D(0): derived by anyone from the signed genesis and the signed revision."""

@@ -46,16 +46,16 @@ class Reducer:
     now_s: float
     bend: Bend = honest
     window: Window = field(init=False)
-    started: bytes | None = field(init=False, default=None)
+    over: bool = field(init=False, default=False)
+    """The window has closed here: what comes now is not merged."""
+    merging: bytes | None = field(init=False, default=None)
     """Inputs of the merge that is under way or done."""
     out: list[Effect] = field(init=False, default_factory=list)
 
     def resume(self, own: tuple[Signed[object], ...]) -> list[Effect]:
         """The first call after a start. own is what this node published at the open height before."""
         self._enter()
-        for one in own:
-            if isinstance(one.content, Reduction):
-                self.started = one.content.inputs
+        self.over = any(isinstance(one.content, Reduction) for one in own)
         return self._flush()
 
     def handle(self, event: Event, now_s: float) -> list[Effect]:
@@ -83,13 +83,13 @@ class Reducer:
         return self._flush()
 
     def next_deadline_s(self) -> float | None:
-        return self.window.closes_s() if self._drawn() and self.started is None else None
+        return self.window.closes_s() if self._drawn() and not self.over else None
 
     def activity(self) -> str:
         """What it does now, for people."""
         if not self._drawn():
             return "waiting to be drawn"
-        return "merged" if self.started else f"gathering {len(self.window.entries)} updates"
+        return "merged" if self.over else f"gathering {len(self.window.entries)} updates"
 
     def _flush(self) -> list[Effect]:
         out, self.out = self.out, []
@@ -101,7 +101,7 @@ class Reducer:
 
     def _enter(self) -> None:
         self.window = Window(self.setting, self.previous, self.now_s)
-        self.started = None
+        self.over, self.merging = False, None
         if self.previous.state.plan.state is not PlanState.FINISHED:
             self._publish("beacon", Beacon(Service.REDUCE))
 
@@ -152,16 +152,17 @@ class Reducer:
 
     def _merge_when_over(self) -> None:
         closes_s = self.window.closes_s()
-        if not self._drawn() or self.started or closes_s is None or self.now_s < closes_s:
+        if not self._drawn() or self.over or closes_s is None or self.now_s < closes_s:
             return
+        self.over = True
         cohort = self.window.candidates(frozenset())
         job = merge_job(self.setting, self.previous, cohort)
         if job is not None:
-            self.started = inputs_hash(job)
-            self.out.append(Merge(self.started, job))
+            self.merging = inputs_hash(job)
+            self.out.append(Merge(self.merging, job))
 
     def _on_merged(self, inputs: bytes, merged: Merged | None) -> None:
-        if merged is not None and inputs == self.started:
+        if merged is not None and inputs == self.merging:
             reduction = Reduction(self.previous.id, inputs, self.bend(merged))
             self._publish("reduction", reduction)
 

@@ -159,7 +159,7 @@ class Validator:
             self.recent,
         )
         setup = Setup(
-            members=setting.members(previous.state.suspended),
+            members=setting.electorate(previous.state.suspended),
             scope=setting.scope(previous.height + 1),
             me=self.seat.me,
             sign=self.seat.sign,

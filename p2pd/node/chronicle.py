@@ -1,0 +1,105 @@
+"""One revision's decisions in the ledger: what was adopted, what was voted, what this node published."""
+
+from typing import Any
+
+from p2pd.core.decision import Decision, Record
+from p2pd.core.derive import Setting, genesis_decision
+from p2pd.core.encoding import encode
+from p2pd.core.ids import NetworkId, PublicKey, RevisionId
+from p2pd.core.messages import Report
+from p2pd.core.signed import Signed
+from p2pd.errors import RemoteError, StoreError
+from p2pd.ports import Ledger, Table, Write
+from p2pd.wire.envelope import dump, load
+from p2pd.wire.records import dump_record, load_record
+
+HEIGHT_BYTES = 8
+
+
+def place(revision: RevisionId, height: int) -> bytes:
+    """The key of a height: revision, then the height, so that heights sort."""
+    return revision + height.to_bytes(HEIGHT_BYTES)
+
+
+class Chronicle:
+    def __init__(self, ledger: Ledger, setting: Setting) -> None:
+        self._ledger = ledger
+        self._revision = setting.revision.id
+        self._network: NetworkId = setting.genesis.network
+        self._genesis = Record(genesis_decision(setting), None)
+
+    async def last(self) -> Decision:
+        """The last decision adopted; the genesis decision, stored now, on a new ledger.
+
+        Raises:
+            StoreError: what is stored cannot be read; nothing falls back to genesis in silence.
+        """
+        found = self._ledger.last(Table.DECISIONS, self._revision)
+        if found is not None:
+            return self._read(found[1]).decision
+        key = place(self._revision, 0)
+        await self._ledger.commit([Write(Table.DECISIONS, key, dump_record(self._genesis))])
+        return self._genesis.decision
+
+    def record(self, height: int) -> Record | None:
+        data = self._ledger.get(Table.DECISIONS, place(self._revision, height))
+        return None if data is None else self._read(data)
+
+    def _read(self, data: bytes) -> Record:
+        try:
+            return load_record(data, self._network)
+        except RemoteError as error:
+            raise StoreError(
+                f"a stored decision is damaged: {error}; restore the ledger"
+            ) from error
+
+    def records_after(self, height: int, limit_bytes: int) -> tuple[bytes, ...]:
+        """Encoded records, ascending without a gap, as many as fit."""
+        found: list[bytes] = []
+        size = 0
+        rows = self._ledger.scan(
+            Table.DECISIONS, self._revision, after=place(self._revision, height), limit=64
+        )
+        for _, data in rows:
+            size += len(data)
+            if size > limit_bytes:
+                break
+            found.append(data)
+        return tuple(found)
+
+    async def adopt(self, record: Record) -> None:
+        """Stores a decision and forgets what concerned only the heights before it."""
+        height = record.decision.height
+        writes = [Write(Table.DECISIONS, place(self._revision, height), dump_record(record))]
+        for table in (Table.OBJECTS, Table.VOTING):
+            rows = self._ledger.scan(table, self._revision)
+            end = place(self._revision, height + 1)
+            writes += [Write(table, key, None) for key, _ in rows if key < end]
+        await self._ledger.commit(writes)
+
+    def votes(self, height: int) -> bytes | None:
+        return self._ledger.get(Table.VOTING, place(self._revision, height))
+
+    async def remember_votes(self, height: int, state: bytes) -> None:
+        await self._ledger.commit([Write(Table.VOTING, place(self._revision, height), state)])
+
+    async def keep_own(self, signed: Signed[Any]) -> None:
+        key = place(self._revision, signed.scope.height) + signed.id
+        await self._ledger.commit([Write(Table.OBJECTS, key, dump(signed))])
+
+    def own(self, height: int, author: PublicKey) -> tuple[Signed[Any], ...]:
+        rows = self._ledger.scan(Table.OBJECTS, place(self._revision, height))
+        objects = [load(data, self._network) for _, data in rows]
+        return tuple(one for one in objects if one.author == author)
+
+    async def keep_report(self, report: Signed[Report]) -> None:
+        key = place(self._revision, report.scope.height) + report.signer
+        await self._ledger.commit([Write(Table.REPORTS, key, dump(report))])
+
+    def reports(self, height: int) -> tuple[Signed[Report], ...]:
+        rows = self._ledger.scan(Table.REPORTS, place(self._revision, height))
+        return tuple(load(data, self._network) for _, data in rows)
+
+    async def keep_revision(self, signed_revision: object) -> None:
+        data = encode(signed_revision)
+        await self._ledger.commit([Write(Table.REVISIONS, self._revision, data)])

@@ -1,0 +1,60 @@
+"""Lets one role run: events in, effects carried out in order, jobs beside it."""
+
+from collections.abc import Sequence
+from math import inf
+from typing import Generic, TypeVar
+
+import trio
+
+from p2pd.ports import Role
+
+E = TypeVar("E")
+
+
+class Inbox(Generic[E]):
+    """Events on their way to their reader. Bounded by what the pool admits and by the jobs under way."""
+
+    def __init__(self) -> None:
+        self._send, self._receive = trio.open_memory_channel[E](inf)
+
+    def put(self, event: E) -> None:
+        self._send.send_nowait(event)
+
+    async def get(self) -> E:
+        return await self._receive.receive()
+
+
+async def drive(role: Role, inbox: Inbox[object]) -> None:
+    """Runs until cancelled, or until an effect fails for good."""
+    async with trio.open_nursery() as nursery:
+        await _carry_out(role, role.start(trio.current_time()), inbox, nursery)
+        while True:
+            deadline_s = role.next_deadline_s()
+            event: object | None = None
+            with trio.move_on_at(inf if deadline_s is None else deadline_s):
+                event = await inbox.get()
+            now_s = trio.current_time()
+            if event is not None:
+                await _carry_out(role, role.handle(event, now_s), inbox, nursery)
+            deadline_s = role.next_deadline_s()
+            if deadline_s is not None and deadline_s <= trio.current_time():
+                effects = role.tick(trio.current_time())
+                await _carry_out(role, effects, inbox, nursery)
+
+
+async def _carry_out(
+    role: Role, effects: Sequence[object], inbox: Inbox[object], nursery: trio.Nursery
+) -> None:
+    for effect in effects:
+        if role.is_job(effect):
+            nursery.start_soon(_do_job, role, effect, inbox)
+        else:
+            event = await role.carry_out(effect)
+            if event is not None:
+                inbox.put(event)
+
+
+async def _do_job(role: Role, effect: object, inbox: Inbox[object]) -> None:
+    event = await role.carry_out(effect)
+    if event is not None:
+        inbox.put(event)

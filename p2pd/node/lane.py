@@ -1,0 +1,328 @@
+"""One revision on one node: follows its chain, keeps the open height's objects, serves its role. Times are seconds."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import trio
+
+from p2pd.core.artifact import ArtifactKind
+from p2pd.core.chain import check_record
+from p2pd.core.decision import Decision, Record
+from p2pd.core.derive import Setting
+from p2pd.core.encoding import decode
+from p2pd.core.gates import largest_artifact_bytes
+from p2pd.core.ids import ArtifactId, DecisionId, PeerId, PublicKey
+from p2pd.core.messages import Choices, Report, Update
+from p2pd.core.pool import Admission, Pool
+from p2pd.core.revision import SignedRevision
+from p2pd.core.signed import Scope, Signed, T
+from p2pd.core.talk import GetChoices, GetRecords, Inventory, Objects, Records, Tip, dump_talk
+from p2pd.core.validator.events import Adopted, ObjectSeen
+from p2pd.errors import RemoteError, UnreachableError
+from p2pd.node.chronicle import Chronicle
+from p2pd.node.driver import Inbox, drive
+from p2pd.node.transfer import Transfer, Wanted
+from p2pd.ports import BlobStore, Ledger, Link, Math, Role, RolePlugin, Signer, Transport, Worker
+from p2pd.wire.envelope import dump, load_choices, seal
+from p2pd.wire.records import MAX_RECORD_BYTES, load_record
+
+RECONCILE_S = 1.0
+RECONCILE_MOST_S = 5.0
+RECORDS_BYTES = MAX_RECORD_BYTES
+OBJECTS_BYTES = 2**18
+"""Of envelopes in one control message."""
+REQUEST_S = 20.0
+KEPT_HEADS = 8
+"""The last heads stay pinned; older ones make room when the quota asks for it."""
+
+FOR_ALL = frozenset({"report"})
+FOR_JUDGES = frozenset({"beacon", "update", "release", "reduction", "vote", "proposal"})
+JUDGES = frozenset({"validator", "reducer", "bootstrap"})
+"""Roles that need what is said about an open window; seeds pass it on."""
+
+
+class Hub(Protocol):
+    """What a node lends to all of its lanes."""
+
+    signer: Signer
+    transport: Transport
+    ledger: Ledger
+    blobs: BlobStore
+    transfer: Transfer
+    math: Math
+    worker: Worker
+    private_seed: int
+
+
+class Lane:
+    def __init__(
+        self, hub: Hub, setting: Setting, signed: SignedRevision, plugin: RolePlugin
+    ) -> None:
+        self.setting = setting
+        self.signed = signed
+        self.inbox = Inbox[object]()
+        self.pool: Pool
+        self.role: Role
+        self.adopted_s = 0.0
+        self.private: set[ArtifactId] = set()
+        """Updates of the open window: for validators and reducers only, so that nobody can copy."""
+        self.chronicle = Chronicle(hub.ledger, setting)
+        self._hub = hub
+        self._plugin = plugin
+        self._adopting = trio.Lock()
+        self._ahead: dict[PeerId, int] = {}
+        self._reports = Inbox[Signed[Report]]()
+        self._news = trio.Event()
+        self._calm = trio.Event()
+
+    # What the role sees of it (port Services)
+
+    @property
+    def key(self) -> PublicKey:
+        return self._hub.signer.key
+
+    @property
+    def decision(self) -> Decision:
+        return self.pool.previous
+
+    @property
+    def math(self) -> Math:
+        return self._hub.math
+
+    @property
+    def worker(self) -> Worker:
+        return self._hub.worker
+
+    @property
+    def private_seed(self) -> int:
+        return self._hub.private_seed
+
+    def sign(self, kind: str, scope: Scope, content: T) -> Signed[T]:
+        return seal(self._hub.signer, kind, scope, content)
+
+    def open_choices(self, data: bytes) -> Choices:
+        return load_choices(data, self.setting.genesis.network)
+
+    def stored_votes(self) -> bytes | None:
+        return self.chronicle.votes(self.pool.height)
+
+    def own_objects(self) -> tuple[Signed[Any], ...]:
+        return self.chronicle.own(self.pool.height, self.key)
+
+    async def remember_votes(self, height: int, state: bytes) -> None:
+        await self.chronicle.remember_votes(height, state)
+
+    async def publish(self, signed: Signed[Any]) -> None:
+        if signed.kind in ("update", "release", "reduction"):
+            await self.chronicle.keep_own(signed)
+        self._take(signed, None)
+
+    async def adopt(self, record: Record) -> None:
+        async with self._adopting:
+            if record.decision.height <= self.decision.height:
+                return
+            choices = self.open_choices(record.decision.choices)
+            check_record(self.setting, self.decision, record, choices)
+            await self.chronicle.adopt(record)
+            self._move_on(record.decision)
+
+    def _move_on(self, decision: Decision) -> None:
+        self._unpin_window()
+        self.private.clear()
+        waited = self.pool.advance(decision)
+        self.adopted_s = trio.current_time()
+        self._pin_head(decision)
+        self._tell_all(self._tip())
+        self.inbox.put(Adopted(decision))
+        for signed in waited:
+            self._take(signed, None)
+        self._calm.set()
+
+    def _pin_head(self, decision: Decision) -> None:
+        self._hub.blobs.pin(decision.head, f"head {decision.height}")
+        height = decision.height - KEPT_HEADS
+        old = self.chronicle.record(height) if height >= 0 else None
+        if old is not None:
+            self._hub.blobs.unpin(old.decision.head, f"head {old.decision.height}")
+
+    def _unpin_window(self) -> None:
+        for artifact in self.private:
+            self._hub.blobs.unpin(artifact, f"window {self.pool.height}")
+
+    async def fetch(
+        self, artifact: ArtifactId, kind: ArtifactKind, providers: Sequence[PeerId]
+    ) -> bool:
+        if self._hub.blobs.has(artifact):
+            return True
+        schema = self.setting.revision.schema
+        wanted = Wanted(artifact, kind, schema.id, largest_artifact_bytes(schema))
+        linked = [link.peer for link in self._hub.transport.links()]
+        limit_s = self.setting.revision.schedule.check_limit_ms / 1000
+        try:
+            with trio.move_on_after(limit_s):
+                await self._hub.transfer.fetch(wanted, [*providers, *linked])
+                return True
+        except (RemoteError, UnreachableError):
+            return False
+        return False
+
+    async def fetch_choices(self, value: DecisionId, holders: Sequence[PeerId]) -> bytes | None:
+        """Asks again and again until somebody has them or the height is over."""
+        height = self.pool.height
+        request = dump_talk(GetChoices(self.setting.revision.id, value))
+        while self.pool.height == height:
+            for holder in holders:
+                try:
+                    with trio.move_on_after(REQUEST_S):
+                        return await self._hub.transport.request(
+                            holder, request, limit_bytes=MAX_RECORD_BYTES
+                        )
+                except (RemoteError, UnreachableError):
+                    continue
+            await trio.sleep(RECONCILE_S)
+        return None
+
+    # The life of the lane
+
+    async def open(self) -> None:
+        """Takes up the chain where the ledger left it. Raises StoreError: the ledger is damaged."""
+        await self.chronicle.keep_revision(self.signed)
+        decision = await self.chronicle.last()
+        self.pool = Pool(self.setting, decision)
+        self.adopted_s = trio.current_time()
+        for height in range(max(0, decision.height - KEPT_HEADS + 1), decision.height + 1):
+            record = self.chronicle.record(height)
+            if record is not None:
+                self._hub.blobs.pin(record.decision.head, f"head {height}")
+        for signed in self.own_objects():
+            self._take(signed, None)
+        self.role = self._plugin.at(self)
+
+    async def run(self) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._reconcile)
+            nursery.start_soon(self._catch_up)
+            nursery.start_soon(self._keep_reports)
+            await drive(self.role, self.inbox)
+
+    async def _keep_reports(self) -> None:
+        while True:
+            await self.chronicle.keep_report(await self._reports.get())
+
+    # Objects
+
+    def receive(self, signed: Signed[Any], source: PeerId) -> None:
+        """Raises RemoteError: it does not belong here, and its sender should have known."""
+        self._take(signed, source)
+
+    def _take(self, signed: Signed[Any], source: PeerId | None) -> None:
+        if self.pool.admit(signed) is not Admission.NEW:
+            return
+        content = signed.content
+        if isinstance(content, Update):
+            self.private.add(content.artifact)
+            self._hub.blobs.pin(content.artifact, f"window {self.pool.height}")
+        message = dump_talk(Objects((dump(signed),)))
+        for link in self._hub.transport.links():
+            if link.peer not in (source, signed.signer) and _is_for(signed.kind, link):
+                self._hub.transport.send(link.peer, message)
+        if signed.kind == "report":
+            self._reports.put(signed)
+        else:
+            self.inbox.put(ObjectSeen(signed))
+
+    def greet(self, link: Link) -> None:
+        self._hub.transport.send(link.peer, self._tip())
+        self._hub.transport.send(link.peer, self._inventory())
+
+    def _tip(self) -> bytes:
+        decision = self.decision
+        return dump_talk(Tip(self.setting.revision.id, decision.height, decision.id))
+
+    def _inventory(self) -> bytes:
+        held = self.pool.inventory()
+        return dump_talk(Inventory(self.setting.revision.id, self.pool.height, held))
+
+    def _tell_all(self, message: bytes) -> None:
+        for link in self._hub.transport.links():
+            self._hub.transport.send(link.peer, message)
+
+    def on_inventory(self, link: Link, inventory: Inventory) -> None:
+        """Sends what the other lacks; one that is behind learns of it."""
+        if inventory.height < self.pool.height:
+            self._hub.transport.send(link.peer, self._tip())
+            return
+        if inventory.height > self.pool.height:
+            self.on_tip(link.peer, inventory.height - 1)
+            return
+        batch: list[bytes] = []
+        for signed in self.pool.missing(inventory.objects):
+            if not _is_for(signed.kind, link):
+                continue
+            batch.append(dump(signed))
+            if sum(map(len, batch)) > OBJECTS_BYTES:
+                self._hub.transport.send(link.peer, dump_talk(Objects(tuple(batch))))
+                batch = []
+        if batch:
+            self._hub.transport.send(link.peer, dump_talk(Objects(tuple(batch))))
+
+    def on_tip(self, peer: PeerId, height: int) -> None:
+        if height > self.decision.height:
+            self._ahead[peer] = height
+            self._news.set()
+
+    async def _reconcile(self) -> None:
+        """Lost messages cannot stall a height: neighbours compare what they hold, less often when nothing moves."""
+        pause_s = RECONCILE_S
+        while True:
+            with trio.move_on_after(pause_s):
+                await self._calm.wait()
+            if self._calm.is_set():
+                self._calm = trio.Event()
+                pause_s = RECONCILE_S
+            else:
+                pause_s = min(RECONCILE_MOST_S, pause_s * 1.5)
+            self._tell_all(self._inventory())
+
+    # Catching up
+
+    async def _catch_up(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news = trio.Event()
+            while True:
+                mine = self.decision.height
+                self._ahead = {peer: h for peer, h in self._ahead.items() if h > mine}
+                if not self._ahead:
+                    break
+                peer = max(self._ahead, key=lambda one: (self._ahead[one], one))
+                if not await self._learn_from(peer):
+                    self._ahead.pop(peer, None)
+
+    async def _learn_from(self, peer: PeerId) -> bool:
+        """True if the chain has grown by what peer had to say."""
+        before = self.decision.height
+        request = dump_talk(GetRecords(self.setting.revision.id, before))
+        try:
+            with trio.move_on_after(REQUEST_S):
+                data = await self._hub.transport.request(peer, request, limit_bytes=RECORDS_BYTES)
+                answer = decode(Records, data, limit_bytes=RECORDS_BYTES)
+                for encoded in answer.records:
+                    await self.adopt(load_record(encoded, self.setting.genesis.network))
+        except UnreachableError:
+            return False
+        except RemoteError as error:
+            self._hub.transport.disconnect(peer, f"its decisions do not hold: {error}")
+            return False
+        return self.decision.height > before
+
+    def may_have(self, peer: PeerId, artifact: ArtifactId) -> bool:
+        if artifact not in self.private:
+            return True
+        state = self.decision.state
+        members = self.setting.members(())
+        return peer in state.plan.reducers or any(member.peer == peer for member in members.rows)
+
+
+def _is_for(kind: str, link: Link) -> bool:
+    return kind in FOR_ALL or not JUDGES.isdisjoint(link.hello.roles)

@@ -1,0 +1,196 @@
+"""One node: hears its links, verifies and hands on what it hears, answers requests, and lets its roles run."""
+
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+import trio
+
+from p2pd.core.derive import Setting
+from p2pd.core.encoding import encode
+from p2pd.core.genesis import Genesis
+from p2pd.core.ids import ArtifactId, PeerId, RevisionId, digest, short
+from p2pd.core.revision import SignedRevision
+from p2pd.core.talk import (
+    GetChoices,
+    GetChunk,
+    GetManifest,
+    GetPeers,
+    GetRecords,
+    GetRevision,
+    Inventory,
+    Objects,
+    Records,
+    Tip,
+    load_talk,
+)
+from p2pd.errors import RemoteError
+from p2pd.node.discovery import Discovery, DiscoverySettings, Seed
+from p2pd.node.lane import RECORDS_BYTES, Lane
+from p2pd.node.transfer import Transfer
+from p2pd.ports import BlobStore, Ledger, Link, Math, RolePlugin, Signer, Transport, Worker
+from p2pd.wire.envelope import load
+
+log = logging.getLogger("p2pd.node")
+
+FAULTS_MOST = 50
+"""Objects of one link that do not hold before the link is closed."""
+RECORDS_ANSWER_BYTES = RECORDS_BYTES - 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the composition root chose for this node."""
+
+    signer: Signer
+    transport: Transport
+    ledger: Ledger
+    blobs: BlobStore
+    math: Math
+    worker: Worker
+    dice: Random
+    now_ms: Callable[[], int]
+    """Wall clock, for peer records only."""
+
+
+class Node:
+    """Implements LinkHandler for its transport and Hub for its lanes."""
+
+    def __init__(
+        self, parts: Parts, genesis: Genesis, plugin: RolePlugin, seeds: Sequence[Seed]
+    ) -> None:
+        self.signer = parts.signer
+        self.transport = parts.transport
+        self.ledger = parts.ledger
+        self.blobs = parts.blobs
+        self.math = parts.math
+        self.worker = parts.worker
+        self.genesis = genesis
+        self.plugin = plugin
+        self.lanes: dict[RevisionId, Lane] = {}
+        self.heard: Counter[str] = Counter()
+        """Objects by kind that came in."""
+        self.refused: Counter[str] = Counter()
+        """Why objects were refused, by the first words of the reason."""
+        self._faults: Counter[PeerId] = Counter()
+        secret = self.signer.sign(b"p2pd private samples" + genesis.network)
+        self.private_seed = int.from_bytes(digest("private-seed", secret)[:8])
+        settings = DiscoverySettings(
+            network=genesis.network, roles=plugin.offers, seeds=tuple(seeds)
+        )
+        self.discovery = Discovery(
+            parts.transport, parts.ledger, parts.signer, parts.dice, parts.now_ms, settings
+        )
+        self.transfer = Transfer(
+            parts.transport,
+            parts.blobs,
+            parts.dice,
+            allowed=self._may_have,
+            reach=self.discovery.reach,
+        )
+
+    def add(self, signed: SignedRevision) -> Lane:
+        """Serves a revision, from the next open on."""
+        setting = Setting(self.genesis, signed.revision)
+        lane = Lane(self, setting, signed, self.plugin)
+        self.lanes[signed.revision.id] = lane
+        return lane
+
+    async def run(self, *more: Callable[[], Awaitable[None]]) -> None:
+        """Runs the transport, all lanes and what else the composition root adds, until cancelled."""
+        for lane in self.lanes.values():
+            await lane.open()
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self.transport.run, self)
+            nursery.start_soon(self.discovery.run)
+            for lane in self.lanes.values():
+                nursery.start_soon(lane.run)
+            for task in more:
+                nursery.start_soon(task)
+
+    # LinkHandler
+
+    def connected(self, link: Link) -> None:
+        for lane in self.lanes.values():
+            lane.greet(link)
+        self.discovery.connected(link)
+
+    def disconnected(self, link: Link, why: str) -> None:
+        self._faults.pop(link.peer, None)
+        self.discovery.disconnected(link)
+
+    def received(self, peer: PeerId, message: bytes) -> None:
+        try:
+            self._on_talk(peer, message)
+        except RemoteError as error:
+            self._blame(peer, error)
+
+    def _on_talk(self, peer: PeerId, message: bytes) -> None:
+        talk = load_talk(message)
+        if isinstance(talk, Objects):
+            for envelope in talk.envelopes:
+                self._on_object(peer, envelope)
+        elif isinstance(talk, Tip | Inventory):
+            # A neighbour may serve revisions that this node does not.
+            lane, link = self.lanes.get(talk.revision), self._link(peer)
+            if lane is None or link is None:
+                return
+            if isinstance(talk, Tip):
+                lane.on_tip(peer, talk.height)
+            else:
+                lane.on_inventory(link, talk)
+        else:
+            raise RemoteError(f"{type(talk).__name__} is a request, not a message")
+
+    def _on_object(self, peer: PeerId, envelope: bytes) -> None:
+        signed = load(envelope, self.genesis.network)
+        self.heard[signed.kind] += 1
+        lane = self.lanes.get(signed.scope.revision)
+        if lane is not None:
+            lane.receive(signed, peer)
+
+    def _blame(self, peer: PeerId, error: RemoteError) -> None:
+        """A few bad objects are bad luck or a race; many are a reason to part."""
+        self.refused[str(error)[:60]] += 1
+        if len(self.refused) > 100:
+            self.refused.pop(next(iter(self.refused)))
+        self._faults[peer] += 1
+        if self._faults[peer] >= FAULTS_MOST:
+            log.warning("closing the link to %s: %s", short(peer), error)
+            self.transport.disconnect(peer, f"too many objects that do not hold: {error}")
+
+    async def answer(self, peer: PeerId, request: bytes) -> bytes:
+        talk = load_talk(request)
+        match talk:
+            case GetManifest():
+                return await self.transfer.serve_manifest(peer, talk)
+            case GetChunk():
+                return await self.transfer.serve_chunk(peer, talk)
+            case GetRecords(revision=revision, after=after):
+                found = self._lane(revision).chronicle.records_after(after, RECORDS_ANSWER_BYTES)
+                return encode(Records(found))
+            case GetRevision(revision=revision):
+                return encode(self._lane(revision).signed)
+            case GetChoices(revision=revision, value=value):
+                choices = self._lane(revision).role.choices_of(value)
+                if choices is None:
+                    raise RemoteError(f"no choices for {short(value)} here")
+                return choices
+            case GetPeers():
+                return self.discovery.serve_peers(peer, talk)
+            case _:
+                raise RemoteError(f"{type(talk).__name__} is no request")
+
+    def _lane(self, revision: RevisionId) -> Lane:
+        lane = self.lanes.get(revision)
+        if lane is None:
+            raise RemoteError(f"revision {short(revision)} is not served here")
+        return lane
+
+    def _link(self, peer: PeerId) -> Link | None:
+        return next((link for link in self.transport.links() if link.peer == peer), None)
+
+    def _may_have(self, peer: PeerId, artifact: ArtifactId) -> bool:
+        return all(lane.may_have(peer, artifact) for lane in self.lanes.values())

@@ -1,0 +1,315 @@
+"""A whole fleet in one process: the real core, wire, node and roles, on a network and stores in memory."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from hashlib import sha256
+from random import Random
+
+import trio
+from nacl.signing import SigningKey
+
+from p2pd.core.artifact import ArtifactKind, manifest_of
+from p2pd.core.decision import Decision, Record
+from p2pd.core.derive import Setting
+from p2pd.core.encoding import encode
+from p2pd.core.genesis import Genesis, Seat
+from p2pd.core.hello import PROTOCOL_VERSION, Hello
+from p2pd.core.ids import PeerId, PublicKey, peer_id
+from p2pd.core.revision import (
+    Canary,
+    DataSpec,
+    Revision,
+    Schedule,
+    SignedRevision,
+    WorkloadSpec,
+)
+from p2pd.core.signed import Signed
+from p2pd.core.voting.members import Member, Members
+from p2pd.core.work import MILLION, MergeRule, OuterRule
+from p2pd.node.discovery import Seed
+from p2pd.node.lane import Lane
+from p2pd.node.node import Node, Parts
+from p2pd.node.plugins import load_role
+from p2pd.sim import scripted
+from p2pd.sim.checkers import Checkers
+from p2pd.sim.faults import Crash, Fault, FaultSet, apply_faults, draw_faults
+from p2pd.sim.network import MemoryNetwork
+from p2pd.sim.run import run_seeded
+from p2pd.sim.store import MemoryBlobs, MemoryLedger
+from p2pd.wire.records import seal_revision
+
+FAULTS_END_S = 90.0
+GRACE_S = 240.0
+"""Virtual seconds after the last fault in which the run must come to its end."""
+POLL_S = 1.0
+EPOCH_MS = 1_800_000_000_000
+SEED_ADDRESS = "10.0.0.1:7000"
+"""Of the first node that joins."""
+
+
+class Break(Enum):
+    """A defence that is switched off, to show that the checkers see."""
+
+    QUORUM = "quorum"
+    """Validators count a majority of the peers they happen to see."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetShape:
+    validators: int = 3
+    quorum: int = 2
+    trainers: int = 3
+    reducers: int = 1
+    windows: int = 10
+    faults: FaultSet = FaultSet.ALL
+    broken: Break | None = None
+
+    def names(self) -> tuple[str, ...]:
+        return (
+            "seed1",
+            *(f"validator{n}" for n in range(1, self.validators + 1)),
+            *(f"reducer{n}" for n in range(1, self.reducers + 1)),
+            *(f"trainer{n}" for n in range(1, self.trainers + 1)),
+            "viewer1",
+        )
+
+
+ROLES = {
+    "seed": "bootstrap",
+    "validator": "validator",
+    "reducer": "reducer",
+    "trainer": "trainer",
+    "viewer": "viewer",
+}
+
+
+class SimSigner:
+    """Port Signer, with a key that follows from seed and name."""
+
+    def __init__(self, seed: int, name: str) -> None:
+        self._key = SigningKey(sha256(f"{seed}/{name}".encode()).digest())
+        self.key = PublicKey(bytes(self._key.verify_key))
+
+    def sign(self, message: bytes) -> bytes:
+        return self._key.sign(message).signature
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleSetting(Setting):
+    """The broken rule: a majority of the validators that are linked now decides."""
+
+    visible: Callable[[], frozenset[PeerId]]
+
+    def electorate(self, suspended: tuple[PeerId, ...]) -> Members:
+        rows = [row for row in self.members(suspended).rows if row.peer in self.visible()]
+        seen = [Member(row.peer, row.key, row.weight) for row in rows]
+        weight = sum(row.weight for row in seen)
+        return Members.of(seen, weight // 2 + 1) if seen else self.members(suspended)
+
+
+class WatchedLane(Lane):
+    """Shows the checkers what leaves a node and what it makes durable."""
+
+    checkers: Checkers
+    name: str
+
+    async def publish(self, signed: Signed[object]) -> None:
+        if signed.kind == "vote":
+            self.checkers.on_vote(signed)
+        await Lane.publish(self, signed)
+
+    async def adopt(self, record: Record) -> None:
+        await Lane.adopt(self, record)
+        if self.decision.id == record.decision.id:
+            self.checkers.on_adopted(self.name, record.decision)
+
+
+@dataclass(slots=True)
+class Life:
+    """One node of the fleet, over all its lives."""
+
+    name: str
+    signer: SimSigner
+    ledger: MemoryLedger
+    blobs: MemoryBlobs
+    lives: int = 0
+    scope: trio.CancelScope | None = None
+    lane: WatchedLane | None = None
+    tip: Decision | None = None
+    power_off: Callable[[], None] = field(default=lambda: None)
+
+
+@dataclass(slots=True)
+class FleetResult:
+    checkers: Checkers
+    trace: str
+    decisions: int
+
+
+class SimFleet:
+    def __init__(self, seed: int, shape: FleetShape, nursery: trio.Nursery) -> None:
+        self.seed = seed
+        self.shape = shape
+        self.nursery = nursery
+        self.network = MemoryNetwork(seed)
+        self.signers = {name: SimSigner(seed, name) for name in shape.names()}
+        self.genesis = self._genesis()
+        self.revision = self._revision()
+        self.checkers = Checkers(seed, Setting(self.genesis, self.revision.revision))
+        self.lives = {
+            name: Life(name, self.signers[name], MemoryLedger(), MemoryBlobs())
+            for name in shape.names()
+        }
+
+    def _genesis(self) -> Genesis:
+        authority = SimSigner(self.seed, "authority")
+        names = [name for name in self.shape.names() if name.startswith("validator")]
+        return Genesis(
+            name="simulated",
+            nonce=bytes(16),
+            authority=(authority.key,),
+            threshold=1,
+            validators=tuple(Seat(self.signers[name].key, 1) for name in names),
+            quorum=self.shape.quorum,
+            admission="open",
+            trusted=(),
+        )
+
+    def _revision(self) -> SignedRevision:
+        payload = encode(scripted.START)
+        head = manifest_of(ArtifactKind.HEAD, scripted.SCHEMA.id, payload).id
+        revision = Revision(
+            network=self.genesis.network,
+            study="simulated",
+            experiment="walk",
+            name="r1",
+            workload=WorkloadSpec("scripted", "{}", scripted.SOURCE, "closeness", True),
+            schema=scripted.SCHEMA,
+            data=DataSpec("indexed", scripted.TRAIN_SAMPLES, scripted.SHARD_SAMPLES),
+            schedule=Schedule(
+                lease_shards=6,
+                max_lease_shards=12,
+                max_roster=16,
+                deadline_ms=12_000,
+                settle_ms=1000,
+                check_limit_ms=15_000,
+                end_heads=self.shape.windows,
+                end_epochs=0,
+            ),
+            merge=MergeRule("norm_clipped_mean", 2 * MILLION, 0),
+            outer=OuterRule("mean", MILLION, 0),
+            canary=Canary(samples=32, accept=100_000, reject=500_000),
+            head=head,
+            seed=sha256(f"{self.seed}/data".encode()).digest(),
+        )
+        return seal_revision(revision, (SimSigner(self.seed, "authority"),))
+
+    def start(self, name: str) -> None:
+        life = self.lives[name]
+        if life.scope is None:
+            life.lives += 1
+            life.scope = trio.CancelScope()
+            self.nursery.start_soon(self._live, life, life.scope)
+
+    def crash(self, fault: Crash) -> None:
+        life = self.lives[fault.name]
+        if life.scope is not None:
+            if fault.silent:
+                life.power_off()
+            life.scope.cancel()
+            life.scope = None
+            life.blobs.crash(Random(f"{self.seed}/{fault.name}/{life.lives}/disk"))
+
+    async def _live(self, life: Life, scope: trio.CancelScope) -> None:
+        with scope:
+            node = self._node(life)
+            payload = encode(scripted.START)
+            if life.name == "seed1":
+                await life.blobs.put(ArtifactKind.HEAD, scripted.SCHEMA.id, payload)
+            life.lane = lane = self._lane(node, life)
+            node.lanes[self.revision.revision.id] = lane
+            await node.run()
+
+    def _node(self, life: Life) -> Node:
+        role = load_role(ROLES[life.name.rstrip("0123456789")])
+        hello = Hello(PROTOCOL_VERSION, self.genesis.network, role.offers, "", "sim")
+        transport = self.network.join(life.name, peer_id(life.signer.key), hello)
+        life.power_off = transport.power_off
+        path = f"{self.seed}/{life.name}/{life.lives}"
+        parts = Parts(
+            signer=life.signer,
+            transport=transport,
+            ledger=life.ledger,
+            blobs=life.blobs,
+            math=scripted.ScriptedMath(life.blobs, Random(f"{path}/math")),
+            worker=scripted.ScriptedWorker(life.blobs, Random(f"{path}/worker"), 0.02),
+            dice=Random(f"{path}/overlay"),
+            now_ms=lambda: EPOCH_MS + round(trio.current_time() * 1000),
+        )
+        return Node(parts, self.genesis, role, (Seed(SEED_ADDRESS),))
+
+    def _lane(self, node: Node, life: Life) -> WatchedLane:
+        setting = Setting(self.genesis, self.revision.revision)
+        if self.shape.broken is Break.QUORUM:
+            setting = VisibleSetting(
+                self.genesis,
+                self.revision.revision,
+                lambda: frozenset(
+                    {node.transport.peer, *(link.peer for link in node.transport.links())}
+                ),
+            )
+        lane = WatchedLane(node, setting, self.revision, node.plugin)
+        lane.checkers, lane.name = self.checkers, life.name
+        return lane
+
+    def tips(self) -> dict[str, Decision]:
+        return {
+            name: life.lane.decision for name, life in self.lives.items() if life.lane is not None
+        }
+
+    async def run(self) -> bool:
+        """True if the revision came to its end on every node in time."""
+        for name in self.shape.names():
+            self.start(name)
+        faults: tuple[Fault, ...] = ()
+        if self.shape.faults is not FaultSet.NONE:
+            faults = draw_faults(
+                self.seed, self.shape.names(), self.shape.faults, until_s=FAULTS_END_S
+            )
+        self.nursery.start_soon(apply_faults, faults, self.network, self.crash, self.start)
+        last_s = max((fault.until_s for fault in faults), default=0.0)
+        with trio.move_on_after(last_s + GRACE_S + 30.0 * self.shape.windows):
+            while not self._done(last_s):  # noqa: ASYNC110 - looks at many nodes; virtual time is free
+                await trio.sleep(POLL_S)
+            return True
+        return False
+
+    def _done(self, last_s: float) -> bool:
+        tips = self.tips()
+        if trio.current_time() < last_s or len(tips) < len(self.lives):
+            return False
+        heads = {tip.id for tip in tips.values()}
+        return len(heads) == 1 and all(
+            tip.state.progress.heads >= self.shape.windows for tip in tips.values()
+        )
+
+
+def run_fleet(seed: int, shape: FleetShape) -> FleetResult:
+    """One fleet from genesis to the end of its revision, checked at every step."""
+    results: list[FleetResult] = []
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            fleet = SimFleet(seed, shape, nursery)
+            finished = await fleet.run()
+            fleet.checkers.on_end(fleet.tips(), finished=finished)
+            results.append(
+                FleetResult(
+                    fleet.checkers, fleet.network.digest(), max(fleet.checkers.decided, default=0)
+                )
+            )
+            nursery.cancel_scope.cancel()
+
+    run_seeded(seed, main, FAULTS_END_S + GRACE_S + 60.0 * (shape.windows + 2))
+    return results[0]

@@ -1,0 +1,124 @@
+"""A workload and its arithmetic small enough to run thousands of windows: four integers that walk towards a target.
+
+The payload of an artifact is the encoded vector. All work takes virtual time drawn from the seed.
+"""
+
+from dataclasses import dataclass
+from math import isqrt
+from random import Random
+
+import trio
+
+from p2pd.core.artifact import ArtifactKind
+from p2pd.core.encoding import decode, encode
+from p2pd.core.ids import ArtifactId, digest
+from p2pd.core.work import (
+    FULL,
+    MILLION,
+    EvaluateJob,
+    Evaluation,
+    Inspection,
+    InspectJob,
+    Merged,
+    MergeJob,
+    Schema,
+    TensorSpec,
+    TrainJob,
+    TrainResult,
+    Verdict,
+    WorkloadInfo,
+)
+from p2pd.errors import RemoteError, WorkloadError
+from p2pd.sim.store import MemoryBlobs
+
+TARGET = (3 * MILLION, -2 * MILLION, MILLION, 7 * MILLION)
+SCHEMA = Schema((TensorSpec("walk", "I64", (4,), False),))
+SOURCE = digest("scripted-workload", b"")
+TRAIN_SAMPLES = 1600
+SHARD_SAMPLES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    values: tuple[int, int, int, int]
+
+
+START = Vector((0, 0, 0, 0))
+
+
+def load_vector(blobs: MemoryBlobs, artifact: ArtifactId) -> Vector:
+    return decode(Vector, blobs.payload(artifact))
+
+
+@dataclass(slots=True)
+class ScriptedMath:
+    """Port Math. The merge is a weighted mean of integers, so every node gets the same bits."""
+
+    blobs: MemoryBlobs
+    dice: Random
+
+    async def inspect(self, job: InspectJob) -> Inspection:
+        await trio.sleep(self.dice.uniform(0.01, 0.1))
+        try:
+            load_vector(self.blobs, job.artifact)
+        except RemoteError as error:
+            return Inspection(job.artifact, Verdict.LAYOUT, str(error))
+        return Inspection(job.artifact, Verdict.ACCEPTED, "")
+
+    async def merge(self, job: MergeJob) -> Merged:
+        await trio.sleep(self.dice.uniform(0.05, 0.4))
+        total = sum(one.weight for one in job.inputs)
+        vectors = [load_vector(self.blobs, one.artifact).values for one in job.inputs]
+        merged = [
+            sum(v[n] * one.weight for v, one in zip(vectors, job.inputs, strict=True)) // total
+            for n in range(4)
+        ]
+        payload = encode(Vector((merged[0], merged[1], merged[2], merged[3])))
+        head = await self.blobs.put(ArtifactKind.HEAD, job.schema.id, payload)
+        norms = tuple(isqrt(sum(value * value for value in v)) for v in vectors)
+        clips = (FULL,) * len(job.inputs)
+        return Merged(head, None, job.rule.name, clips, norms, (0,))
+
+    async def self_test(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+
+@dataclass(slots=True)
+class ScriptedWorker:
+    """Port Worker. Each lease brings the vector nearer to the target, with noise of the node's own."""
+
+    blobs: MemoryBlobs
+    dice: Random
+    failures: float = 0.0
+    """Share of leases on which the workload raises."""
+
+    async def info(self) -> WorkloadInfo:
+        await trio.sleep(0.5)
+        return WorkloadInfo(SCHEMA, TRAIN_SAMPLES, "closeness", True, SOURCE)
+
+    async def train(self, job: TrainJob) -> TrainResult:
+        await trio.sleep(self.dice.uniform(0.5, 3.0))
+        if self.dice.random() < self.failures:
+            raise WorkloadError("scripted failure in step 3")
+        values = load_vector(self.blobs, job.base).values
+        nearer = [
+            value + (goal - value) // 4 + self.dice.randrange(-20_000, 20_000)
+            for value, goal in zip(values, TARGET, strict=True)
+        ]
+        payload = encode(Vector((nearer[0], nearer[1], nearer[2], nearer[3])))
+        artifact = await self.blobs.put(ArtifactKind.UPDATE, SCHEMA.id, payload)
+        samples = len(job.shards) * job.shard_samples
+        steps = max(1, samples // 32)
+        return TrainResult(artifact, len(payload), samples, steps, _loss(nearer), 1.0)
+
+    async def evaluate(self, job: EvaluateJob) -> Evaluation:
+        await trio.sleep(self.dice.uniform(0.05, 0.3))
+        loss = _loss(load_vector(self.blobs, job.head).values)
+        draw = Random(job.private_seed)
+        private = tuple(loss + draw.randrange(100_000) for _ in range(job.private_samples))
+        metric = max(0, MILLION - loss // 13)
+        return Evaluation(job.head, True, metric, loss, 100, private)
+
+
+def _loss(values: tuple[int, int, int, int] | list[int]) -> int:
+    return sum(abs(value - goal) for value, goal in zip(values, TARGET, strict=True))
