@@ -1,0 +1,102 @@
+"""The entry point: imports the module of the command that was typed, and of no other.
+
+Exit codes: 0 done, 1 failed, 2 usage or configuration, 130 interrupted.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from importlib import import_module
+from typing import Annotated
+
+import typer
+
+from p2pd.errors import P2pError, UsageError
+
+
+class ExitCode(IntEnum):
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    module: str
+    """Under p2pd.cli. A group has a Typer named `app` in it, a single command a function `command`."""
+    help: str
+    group: bool = False
+
+
+COMMANDS = {
+    "run": Command("run", "Run one node in the foreground."),
+    "status": Command("status", "Watch a running node and what it sees of the network."),
+    "demo": Command("demo", "Train with a complete fleet on this machine."),
+    "fleet": Command("fleet", "Start, stop or watch the nodes of a fleet file.", group=True),
+    "id": Command("identity", "Show this node's key; make one if there is none."),
+    "network": Command("network", "Create or show the genesis of a network.", group=True),
+    "experiment": Command("experiment", "Publish or list revisions.", group=True),
+    "heads": Command("heads", "List, show, verify or export certified heads.", group=True),
+    "train": Command("train", "Train a workload alone, without a network."),
+    "config": Command(
+        "config", "Check a configuration, or show it as it takes effect.", group=True
+    ),
+    "sim": Command("sim", "Run whole fleets in virtual time, with faults, from a seed."),
+}
+"""With their help, so that `p2pd --help` imports none of them."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs one command and exits."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    # The options of p2pd itself take no values, so the first other word is the command.
+    wanted = next((word for word in words if not word.startswith("-")), None)
+    try:
+        _application(wanted)(words, prog_name="p2pd")
+    except P2pError as error:
+        # One line, but for a configuration file with several things wrong.
+        sys.stderr.write("".join(f"p2pd: {line}\n" for line in str(error).splitlines()))
+        usage = isinstance(error, UsageError)
+        raise SystemExit(ExitCode.USAGE if usage else ExitCode.FAILED) from error
+
+
+def _application(wanted: str | None) -> typer.Typer:
+    application = typer.Typer(
+        help="Decentralized training for PyTorch.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,  # rich takes longer to import than all the rest
+        pretty_exceptions_enable=False,
+    )
+    application.callback()(_options)
+    for name, command in COMMANDS.items():
+        if name != wanted:
+            application.command(name, help=command.help)(_not_loaded)
+            continue
+        content = vars(import_module(f"p2pd.cli.{command.module}"))
+        if command.group:
+            application.add_typer(content["app"], name=name, help=command.help)
+        else:
+            application.command(name, help=command.help)(content["command"])
+    return application
+
+
+def _not_loaded() -> None:
+    """Stands in the help for a command that was not typed."""
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        from importlib.metadata import version  # noqa: PLC0415 - only who asks pays for it
+
+        typer.echo(f"p2pd {version('p2pd-fleet')}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show version.")
+    ] = False,
+) -> None:
+    del version  # its callback has done all

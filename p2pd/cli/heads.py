@@ -1,0 +1,90 @@
+"""`p2pd heads`: the certified lineage, offline, from the data directory of any node."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from p2pd.cli import lineage
+from p2pd.cli import verify as checking
+from p2pd.cli.output import AsJson, group, say, say_json
+from p2pd.cli.reading import open_chain
+from p2pd.cli.tables import print_height, print_lineage
+from p2pd.errors import RemoteError, StoreError
+
+app = group()
+
+GenesisFile = Annotated[Path, typer.Option("--genesis", help="Genesis file of the network.")]
+DataDir = Annotated[Path, typer.Option(help="Data directory of a node.")]
+RevisionName = Annotated[
+    str, typer.Option("--revision", help="Name or id (hex, its beginning will do), if several.")
+]
+
+
+@app.command("list")
+def list_heads(
+    genesis: GenesisFile, data_dir: DataDir, revision: RevisionName = "", in_json: AsJson = False
+) -> None:
+    """List all heights: outcome, head, cohort, metric."""
+    with open_chain(genesis, data_dir, revision) as chain:
+        rows = list(lineage.rows(chain))
+        if in_json:
+            say_json([row.as_json() for row in rows])
+        else:
+            print_lineage(chain.setting.revision, rows)
+
+
+@app.command()
+def show(
+    genesis: GenesisFile,
+    data_dir: DataDir,
+    height: Annotated[str, typer.Argument(help="A height, or: latest.")] = "latest",
+    revision: RevisionName = "",
+    in_json: AsJson = False,
+) -> None:
+    """Show one height: cohort with verdicts, votes, leases, standing."""
+    with open_chain(genesis, data_dir, revision) as chain:
+        found = lineage.detail(chain, lineage.parse_height(height, chain))
+    if in_json:
+        say_json(found)
+    else:
+        print_height(found)
+
+
+@app.command()
+def verify(
+    genesis: GenesisFile, data_dir: DataDir, revision: RevisionName = "", in_json: AsJson = False
+) -> None:
+    """Check every decision and every artifact with nothing but the genesis."""
+    with open_chain(genesis, data_dir, revision) as chain:
+        result = checking.verify(chain)
+    if in_json:
+        say_json(result.as_json())
+    else:
+        say(*result.lines())
+    if not result.sound:
+        raise typer.Exit(1)
+
+
+@app.command()
+def export(
+    *,
+    genesis: GenesisFile,
+    data_dir: DataDir,
+    out: Annotated[Path, typer.Option(help="Where the safetensors file goes.")],
+    height: Annotated[str, typer.Argument(help="A height, or: latest.")] = "latest",
+    revision: RevisionName = "",
+    in_json: AsJson = False,
+) -> None:
+    """Write the head of a height as a plain safetensors file."""
+    with open_chain(genesis, data_dir, revision) as chain:
+        record = lineage.record_at(chain, lineage.parse_height(height, chain))
+        head = record.decision.head
+        try:
+            size_bytes = checking.export(chain, head, out).size_bytes
+        except RemoteError as error:
+            raise StoreError(f"blob {head.hex()}: {error}: fetch it again") from error
+    if in_json:
+        say_json({"file": str(out), "head": head.hex(), "size_bytes": size_bytes})
+    else:
+        say(f"{out}: head {head.hex()} of height {record.decision.height}, {size_bytes} bytes")

@@ -1,0 +1,68 @@
+"""Files that a person names on the command line, and how they are read."""
+
+import json
+from pathlib import Path
+
+from p2pd.core.genesis import Genesis
+from p2pd.core.revision import Revision
+from p2pd.errors import RemoteError, StoreError, UsageError
+from p2pd.io.durable import storing
+from p2pd.io.keys import Ed25519Signer, load_key
+from p2pd.wire.records import load_genesis, load_revision
+
+MAX_FILE_BYTES = 16 * 2**20
+
+
+def read_input(path: Path) -> bytes:
+    """
+    Raises:
+        UsageError: there is no such file, or it is far too large for what it should be.
+        StoreError: it cannot be read.
+    """
+    if not path.exists():
+        raise UsageError(f"{path}: there is no such file")
+    with storing(path), path.open("rb") as file:
+        data = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise UsageError(f"{path}: larger than {MAX_FILE_BYTES} bytes: is it another file?")
+    return data
+
+
+def read_genesis(path: Path) -> Genesis:
+    """Raises StoreError where the file is no genesis that its own authority signed."""
+    data = read_input(path)
+    try:
+        return load_genesis(data).genesis
+    except RemoteError as error:
+        raise StoreError(f"{path}: not a signed genesis ({error}): get a sound copy") from error
+
+
+def read_revision(path: Path, genesis: Genesis) -> Revision:
+    data = read_input(path)
+    try:
+        return load_revision(data, genesis).revision
+    except RemoteError as error:
+        raise StoreError(
+            f"{path}: not a revision of this network ({error}): get a sound copy"
+        ) from error
+
+
+def read_signer(path: Path) -> Ed25519Signer:
+    """The key in a key file, or in the data directory of a node."""
+    return load_key(path / "key" if path.is_dir() else path)
+
+
+def parse_config(items: list[str]) -> str:
+    """KEY=VALUE pairs as the JSON object that a workload is built from; a VALUE that is no JSON is text."""
+    values: dict[str, object] = {}
+    for item in items:
+        key, separator, text = item.partition("=")
+        if not key or not separator:
+            raise UsageError(f"--config {item!r} must be KEY=VALUE")
+        if key in values:
+            raise UsageError(f"--config {key} is given twice")
+        try:
+            values[key] = json.loads(text)
+        except ValueError:
+            values[key] = text
+    return json.dumps(values, sort_keys=True)

@@ -1,0 +1,28 @@
+"""What commands write to standard output: lines for people, one JSON value for scripts."""
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON for scripts.")]
+
+
+def say(*lines: str) -> None:
+    # Flushed here: whoever reads may have gone, and this is where that is handled quietly.
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.flush()
+
+
+def warn(line: str) -> None:
+    sys.stderr.write(f"p2pd: warning: {line}\n")
+
+
+def say_json(value: object) -> None:
+    say(json.dumps(value, allow_nan=False, ensure_ascii=False))
+
+
+def group() -> typer.Typer:
+    """A command with subcommands."""
+    return typer.Typer(no_args_is_help=True, rich_markup_mode=None)

@@ -1,0 +1,142 @@
+"""The chain in a data directory, read only: also while its node runs.
+
+One read transaction: everything that is read belongs to one moment.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from p2pd.cli.inputs import read_genesis
+from p2pd.core.derive import Setting
+from p2pd.core.genesis import Genesis
+from p2pd.core.ids import ID_BYTES
+from p2pd.core.messages import Report
+from p2pd.core.revision import Revision
+from p2pd.core.signed import Signed
+from p2pd.errors import RemoteError, StoreError, UsageError
+from p2pd.ports import Table
+from p2pd.wire.envelope import load
+from p2pd.wire.records import load_revision
+
+HEIGHT_BYTES = 8
+BUSY_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """One revision's decisions and what belongs to them."""
+
+    setting: Setting
+    blobs: Path
+    _connection: sqlite3.Connection
+
+    def records(self) -> Iterator[tuple[int, bytes]]:
+        """Height and decision record, ascending."""
+        prefix = self.setting.revision.id
+        for key, value in _rows(self._connection, Table.DECISIONS, prefix):
+            yield int.from_bytes(key[len(prefix) :]), value
+
+    def record(self, height: int) -> bytes | None:
+        key = self.setting.revision.id + height.to_bytes(HEIGHT_BYTES)
+        found = _rows(self._connection, Table.DECISIONS, key)
+        return next((value for _, value in found), None)
+
+    def last_height(self) -> int:
+        """Raises StoreError where there is no decision at all."""
+        heights = [height for height, _ in self.records()]
+        if not heights:
+            raise StoreError(f"{self.blobs.parent}: no decision of this revision is here yet")
+        return heights[-1]
+
+    def reports(self, height: int) -> list[Signed[Report]]:
+        """What validators measured of the head of a height.
+
+        Raises:
+            RemoteError: a report is not what one of them signed.
+        """
+        genesis = self.setting.genesis
+        named = {seat.key for seat in genesis.validators}
+        key = self.setting.revision.id + height.to_bytes(HEIGHT_BYTES)
+        reports = []
+        for _, value in _rows(self._connection, Table.REPORTS, key):
+            report = load(value, genesis.network)
+            if not isinstance(report.content, Report) or report.author not in named:
+                raise RemoteError(f"height {height}: a report is not of a validator")
+            if report.scope != self.setting.scope(height):
+                raise RemoteError(f"height {height}: a report belongs elsewhere")
+            reports.append(report)
+        return reports
+
+
+@contextmanager
+def open_chain(genesis_file: Path, data_dir: Path, revision: str) -> Iterator[Chain]:
+    """The chain of the one revision in data_dir whose id or name begins with revision.
+
+    Raises:
+        UsageError: there is no ledger, no such revision, or several.
+        StoreError: the ledger cannot be read, or holds a revision that the authority never signed.
+    """
+    genesis = read_genesis(genesis_file)
+    with open_ledger(data_dir) as connection:
+        chosen = _choose(_revisions(connection, genesis, data_dir), revision, data_dir)
+        yield Chain(Setting(genesis, chosen), data_dir / "blobs", connection)
+
+
+@contextmanager
+def open_ledger(data_dir: Path) -> Iterator[sqlite3.Connection]:
+    path = data_dir / "ledger.sqlite"
+    if not path.exists():
+        raise UsageError(f"{data_dir}: no ledger here: is it the data directory of a node?")
+    try:
+        connection = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_S, isolation_level=None
+        )
+        try:
+            connection.execute("BEGIN")
+            yield connection
+        finally:
+            connection.close()
+    except sqlite3.DatabaseError as error:
+        raise StoreError(f"{path}: cannot be read ({error}): restore a copy") from error
+
+
+def revisions_in(data_dir: Path, genesis: Genesis) -> list[Revision]:
+    """All revisions that a node has, ascending by id."""
+    with open_ledger(data_dir) as connection:
+        return _revisions(connection, genesis, data_dir)
+
+
+def _revisions(connection: sqlite3.Connection, genesis: Genesis, data_dir: Path) -> list[Revision]:
+    found = []
+    for key, value in _rows(connection, Table.REVISIONS, b""):
+        try:
+            revision = load_revision(value, genesis).revision
+        except RemoteError as error:
+            raise StoreError(f"{data_dir}: revision {key.hex()}: {error}") from error
+        if revision.id != key:
+            raise StoreError(f"{data_dir}: revision {key.hex()}: another one is kept under its id")
+        found.append(revision)
+    return found
+
+
+def _choose(found: list[Revision], wanted: str, data_dir: Path) -> Revision:
+    fitting = [r for r in found if r.id.hex().startswith(wanted) or r.name == wanted]
+    if len(fitting) == 1:
+        return fitting[0]
+    if not fitting:
+        raise UsageError(f"{data_dir}: no revision {wanted or 'at all'} is here")
+    names = ", ".join(f"{r.name} {r.id.hex()[:10]}" for r in fitting)
+    raise UsageError(f"{data_dir}: several revisions fit: choose one by --revision: {names}")
+
+
+def _rows(
+    connection: sqlite3.Connection, table: Table, prefix: bytes
+) -> Iterator[tuple[bytes, bytes]]:
+    # Keys have fixed lengths, so padding with the highest byte ends the range.
+    end = prefix + b"\xff" * (2 * ID_BYTES + HEIGHT_BYTES)
+    query = f"SELECT key, value FROM {table.value} WHERE key >= ? AND key <= ? ORDER BY key"
+    for key, value in connection.execute(query, (prefix, end)):
+        yield bytes(key), bytes(value)

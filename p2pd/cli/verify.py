@@ -1,0 +1,223 @@
+"""Checks a data directory with nothing but the genesis: every decision, every report, every artifact.
+
+Blobs are hashed chunk by chunk; nothing is changed, so a node may run meanwhile.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from p2pd.cli.reading import Chain
+from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest
+from p2pd.core.chain import check_record
+from p2pd.core.decision import Decision, Record
+from p2pd.core.derive import genesis_decision
+from p2pd.core.encoding import decode
+from p2pd.core.ids import ArtifactId
+from p2pd.errors import RemoteError
+from p2pd.io.blob_files import MAX_MANIFEST_BYTES, NAME
+from p2pd.io.durable import TEMPORARY, storing
+from p2pd.wire.envelope import load_choices
+from p2pd.wire.records import load_record
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    where: str
+    what: str
+    fault: bool
+    """False: only worth knowing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    decisions: int
+    """Checked, from D(0) on."""
+    artifacts: int
+    """Whole and as their manifest says."""
+    findings: tuple[Finding, ...]
+
+    @property
+    def sound(self) -> bool:
+        return not any(finding.fault for finding in self.findings)
+
+    def as_json(self) -> dict[str, object]:
+        findings = [
+            {"where": found.where, "what": found.what, "fault": found.fault}
+            for found in self.findings
+        ]
+        return {
+            "ok": self.sound,
+            "decisions": self.decisions,
+            "artifacts": self.artifacts,
+            "findings": findings,
+        }
+
+    def lines(self) -> list[str]:
+        ordered = sorted(self.findings, key=lambda finding: not finding.fault)
+        return [
+            *(f"{'FAULT' if f.fault else 'note '}  {f.where}: {f.what}" for f in ordered),
+            f"{'sound' if self.sound else 'not sound'}: "
+            f"{self.decisions} decisions and {self.artifacts} artifacts checked",
+        ]
+
+
+def verify(chain: Chain) -> Verification:
+    findings: list[Finding] = []
+    heads: dict[ArtifactId, int] = {}
+    """With the first height at which each is canonical."""
+    decisions = 0
+    for found in _decisions(chain):
+        if isinstance(found, Finding):
+            findings.append(found)
+            break  # what follows a broken link cannot be checked
+        decisions += 1
+        heads.setdefault(found.head, found.height)
+    reports = _reports(chain)
+    findings += reports
+    artifacts = 0
+    for artifact, problem in _blobs(chain.blobs):
+        if problem is not None:
+            findings.append(problem)
+        elif artifact is not None:
+            artifacts += 1
+    findings += _missing_head(chain, heads)
+    return Verification(decisions, artifacts, tuple(findings))
+
+
+def _decisions(chain: Chain) -> Iterator[Decision | Finding]:
+    previous: Decision | None = None
+    for height, data in chain.records():
+        wanted = 0 if previous is None else previous.height + 1
+        if height != wanted:
+            gap = (
+                f"height {wanted}" if height == wanted + 1 else f"heights {wanted} to {height - 1}"
+            )
+            yield Finding(gap, f"missing: the next one here is {height}", fault=True)
+            return
+        try:
+            previous = _checked(chain, previous, load_record(data, chain.setting.genesis.network))
+        except RemoteError as error:
+            what = str(error).removeprefix(f"height {height}: ")
+            yield Finding(f"height {height}", what, fault=True)
+            return
+        yield previous
+    if previous is None:
+        yield Finding("height 0", "missing: there is no decision here", fault=True)
+
+
+def _checked(chain: Chain, previous: Decision | None, record: Record) -> Decision:
+    setting = chain.setting
+    if previous is None:
+        if record != Record(genesis_decision(setting), None):
+            raise RemoteError("does not follow from the genesis and the signed revision")
+    else:
+        choices = load_choices(record.decision.choices, setting.genesis.network)
+        check_record(setting, previous, record, choices)
+    return record.decision
+
+
+def _reports(chain: Chain) -> Iterator[Finding]:
+    for height, _ in chain.records():
+        try:
+            chain.reports(height)
+        except RemoteError as error:
+            what = str(error).removeprefix(f"height {height}: ")
+            yield Finding(f"reports of height {height}", what, fault=True)
+
+
+def _missing_head(chain: Chain, heads: dict[ArtifactId, int]) -> Iterator[Finding]:
+    if not heads:
+        return
+    newest, height = list(heads.items())[-1]
+    if not (chain.blobs / newest.hex()).exists():
+        where = f"blob {newest.hex()}"
+        yield Finding(where, f"the head of height {height} is not here", fault=False)
+
+
+def _blobs(directory: Path) -> Iterator[tuple[ArtifactId | None, Finding | None]]:
+    """Each artifact that is sound, and each file that is not part of one."""
+    names = sorted(entry.name for entry in os.scandir(directory)) if directory.is_dir() else []
+    present = set(names)
+    for name in names:
+        match = NAME.fullmatch(name)
+        if match is None:
+            yield None, Finding(f"file {directory / name}", _stranger(name), fault=False)
+        elif match[2] == ".damaged":
+            yield (
+                None,
+                Finding(f"blob {match[1]}", "an earlier copy was damaged: kept aside", fault=False),
+            )
+        elif match[2] == ".part":
+            yield None, Finding(f"blob {match[1]}", "not whole yet", fault=False)
+        elif match[2] == "":
+            artifact = ArtifactId(bytes.fromhex(name))
+            yield artifact, _check_blob(directory, artifact)
+        elif not present & {match[1], f"{match[1]}.part"}:
+            yield None, Finding(f"blob {match[1]}", "a manifest without its artifact", fault=False)
+
+
+def _stranger(name: str) -> str:
+    return "left unfinished" if name.startswith(TEMPORARY) else "not a file of the store"
+
+
+def _check_blob(directory: Path, artifact: ArtifactId) -> Finding | None:
+    where = f"blob {artifact.hex()}"
+    try:
+        manifest = _manifest(directory / f"{artifact.hex()}.manifest", artifact)
+        _check_payload(directory / artifact.hex(), manifest)
+    except RemoteError as error:
+        return Finding(where, str(error), fault=True)
+    return None
+
+
+def _manifest(path: Path, artifact: ArtifactId) -> Manifest:
+    if not path.exists():
+        raise RemoteError("its manifest is missing")
+    with storing(path):
+        data = path.read_bytes()
+    manifest = decode(Manifest, data, limit_bytes=MAX_MANIFEST_BYTES)
+    if manifest.id != artifact:
+        raise RemoteError("its manifest is another one's, or was changed")
+    return manifest
+
+
+def _check_payload(path: Path, manifest: Manifest) -> None:
+    with storing(path), path.open("rb") as file:
+        size_bytes = os.fstat(file.fileno()).st_size
+        if size_bytes != manifest.size_bytes:
+            raise RemoteError(f"{size_bytes} bytes, its manifest says {manifest.size_bytes}")
+        for index, chunk in enumerate(manifest.chunks):
+            if sha256(file.read(CHUNK_BYTES)).digest() != chunk:
+                raise RemoteError(f"chunk {index} was changed")
+
+
+def export(chain: Chain, head: ArtifactId, out: Path) -> Manifest:
+    """Copies a head, hashing what is copied; out is whole or not there.
+
+    Raises:
+        RemoteError: it is damaged, or no head of this revision.
+        StoreError: it is not here, or out cannot be written.
+    """
+    source = chain.blobs / head.hex()
+    manifest = _manifest(source.with_name(f"{head.hex()}.manifest"), head)
+    if (
+        manifest.kind is not ArtifactKind.HEAD
+        or manifest.schema != chain.setting.revision.schema.id
+    ):
+        raise RemoteError("not a head of this revision")
+    aside = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        with storing(source), source.open("rb") as file, storing(out), aside.open("xb") as copy:
+            for index, wanted in enumerate(manifest.chunks):
+                chunk = file.read(CHUNK_BYTES)
+                if sha256(chunk).digest() != wanted:
+                    raise RemoteError(f"chunk {index} was changed")
+                copy.write(chunk)
+        with storing(out):
+            aside.replace(out)
+    finally:
+        aside.unlink(missing_ok=True)
+    return manifest

@@ -1,0 +1,75 @@
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from p2pd.cli.entry import COMMANDS
+from tests.cli.commands import p2pd
+
+HEAVY = ("trio", "rich", "torch", "numpy", "aioquic", "nacl", "cbor2", "cryptography")
+
+
+def modules_after(*arguments: str) -> set[str]:
+    """What one run of p2pd has imported, top-level names."""
+    script = (
+        "import sys\nfrom p2pd.cli import main\n"
+        f"try:\n main({list(arguments)!r})\nexcept SystemExit:\n pass\n"
+        "print('MODULES', *{name.partition('.')[0] for name in sys.modules})"
+    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return set(done.stdout.rpartition("MODULES")[2].split())
+
+
+def test_help_imports_nothing_that_is_slow() -> None:
+    assert not modules_after("--help") & set(HEAVY)
+
+
+def test_a_word_that_is_no_command_imports_nothing_that_is_slow() -> None:
+    assert not modules_after("hlep") & set(HEAVY)
+
+
+@pytest.mark.parametrize("command", ["network", "experiment", "heads", "id", "train", "status"])
+def test_help_of_a_command_imports_no_torch(command: str) -> None:
+    assert "torch" not in modules_after(command, "--help")
+
+
+def test_help_names_every_command_with_what_it_does() -> None:
+    out = p2pd("--help").out
+    for name, command in COMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(command.help)}$", out, re.MULTILINE)
+
+
+def test_version_is_said() -> None:
+    assert re.fullmatch(r"p2pd \d+\.\d+\.\d+\n", p2pd("--version").out)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["nonsense"], ["id", "--nonsense"], ["id"], ["network", "show"], ["heads", "nonsense"]],
+)
+def test_wrong_usage_ends_with_2(arguments: list[str]) -> None:
+    ran = p2pd(*arguments)
+    assert ran.code == 2
+    assert ran.out == ""
+
+
+def test_an_error_is_one_line_on_standard_error(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("no key")
+    (tmp_path / "key").chmod(0o600)
+    ran = p2pd("id", "--data-dir", tmp_path)
+    assert ran.code == 1
+    assert ran.out == ""
+    assert re.fullmatch(r"p2pd: key file .*/key is damaged: .*\n", ran.err)
+
+
+def test_what_nobody_reads_ends_quietly(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "p2pd.cli", "id", "--data-dir", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()  # long before it can have written anything
+        assert process.stderr.read() == b""
+        assert process.wait() == 1

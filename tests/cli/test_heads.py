@@ -1,0 +1,305 @@
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from p2pd.core.decision import Record
+from p2pd.core.encoding import encode
+from p2pd.core.ids import ArtifactId
+from p2pd.io.ledger import SqliteLedger
+from p2pd.io.lock import DataDirectory
+from p2pd.wire.records import dump_record, seal_genesis
+from tests.cli.chains import (
+    AUTHORITY,
+    VALIDATORS,
+    Built,
+    build_chain,
+    certify,
+    forged,
+    tensor_bytes,
+)
+from tests.cli.commands import p2pd
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> Built:
+    return build_chain(tmp_path)
+
+
+def verify(chain: Built) -> dict[str, str]:
+    """Faults, by place; the command's exit code agrees."""
+    ran = p2pd("heads", "verify", *chain.arguments, "--json")
+    faults = {f["where"]: f["what"] for f in ran.json["findings"] if f["fault"]}
+    assert ran.code == (1 if faults else 0)
+    assert ran.json["ok"] == (not faults)
+    return faults
+
+
+def notes(chain: Built) -> dict[str, str]:
+    ran = p2pd("heads", "verify", *chain.arguments, "--json")
+    assert ran.code == 0
+    return {f["where"]: f["what"] for f in ran.json["findings"] if not f["fault"]}
+
+
+def flip(path: Path, offset: int = -1) -> None:
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 1
+    path.write_bytes(data)
+
+
+def test_a_sound_chain_is_listed_from_the_genesis_on(chain: Built) -> None:
+    rows = p2pd("heads", "list", *chain.arguments, "--json").json
+    assert [(row["height"], row["outcome"]) for row in rows] == [
+        (0, "promoted"),
+        (1, "kept(idle)"),
+        (2, "promoted"),
+        (3, "promoted"),
+        (4, "promoted"),
+    ]
+    assert [(row["accepted"], row["rejected"]) for row in rows[1:3]] == [(0, 0), (1, 1)]
+    assert rows[2]["head"] == chain.decisions[2].head.hex()
+
+
+def test_the_metric_is_the_median_over_validators(chain: Built) -> None:
+    rows = p2pd("heads", "list", *chain.arguments, "--json").json
+    assert rows[0]["metric"] is None
+    assert rows[2]["metric"] == 0.902001  # of 0.902000, 0.902001, 0.902002
+
+
+def test_a_height_is_shown_with_its_cohort_and_who_voted(chain: Built) -> None:
+    found = p2pd("heads", "show", 2, *chain.arguments, "--json").json
+    assert sorted(entry["verdict"] for entry in found["cohort"]) == ["accepted", "nonfinite"]
+    accepted = next(entry for entry in found["cohort"] if entry["verdict"] == "accepted")
+    rejected = next(entry for entry in found["cohort"] if entry["verdict"] == "nonfinite")
+    assert accepted["weight"] > 0
+    assert rejected["weight"] == 0
+    assert {vote["peer"] for vote in found["votes"]} == {v.peer.hex() for v in VALIDATORS[:2]}
+    assert {row["peer"] for row in found["standing"]} == {accepted["peer"], rejected["peer"]}
+    assert len(found["leases"]) == 2
+
+
+def test_without_a_height_the_newest_is_shown(chain: Built) -> None:
+    assert p2pd("heads", "show", *chain.arguments, "--json").json["height"] == 4
+
+
+@pytest.mark.parametrize(
+    ("height", "said"),
+    [("9", "height 9 is not here; the newest is 4"), ("x", "must be a whole number, or: latest")],
+)
+def test_a_height_that_is_none_is_a_matter_of_usage(chain: Built, height: str, said: str) -> None:
+    ran = p2pd("heads", "show", height, *chain.arguments)
+    assert ran.code == 2
+    assert said in ran.err
+
+
+def test_tables_for_people_name_heights_and_verdicts(chain: Built) -> None:
+    listed = p2pd("heads", "list", *chain.arguments).out
+    assert "kept(idle)" in listed
+    assert "0.9020" in listed
+    shown = p2pd("heads", "show", 2, *chain.arguments).out
+    assert "nonfinite" in shown
+    assert chain.decisions[2].id.hex() in shown
+
+
+def test_a_sound_chain_verifies(chain: Built) -> None:
+    ran = p2pd("heads", "verify", *chain.arguments)
+    assert ran.code == 0
+    assert ran.out == "sound: 5 decisions and 5 artifacts checked\n"
+
+
+def test_it_all_works_while_a_node_writes(chain: Built) -> None:
+    with DataDirectory(chain.data_dir), SqliteLedger(chain.data_dir / "ledger.sqlite"):
+        assert verify(chain) == {}
+        assert len(p2pd("heads", "list", *chain.arguments, "--json").json) == 5
+
+
+def test_verifying_changes_no_file(chain: Built) -> None:
+    flip(chain.blob(chain.decisions[2].head))
+    (chain.data_dir / "blobs" / "tmp-1").write_bytes(b"half")
+    before = sorted((chain.data_dir / "blobs").iterdir())
+    verify(chain)
+    assert sorted((chain.data_dir / "blobs").iterdir()) == before
+
+
+def test_a_flipped_byte_of_a_decision_is_found_wherever_it_lies(chain: Built) -> None:
+    sound = chain.stored(3)
+    for offset in range(0, len(sound), 37):  # a prime step: header, choices, state, certificate
+        changed = bytearray(sound)
+        changed[offset] ^= 1
+        chain.store(3, bytes(changed))
+        assert list(verify(chain)) == ["height 3"], f"byte {offset}"
+
+
+def test_a_certificate_for_another_decision_is_found(chain: Built) -> None:
+    other = forged(chain.decisions[3], ArtifactId(bytes(32)))
+    certificate = certify(chain.setting, other)
+    chain.store(3, dump_record(Record(chain.decisions[3], certificate)))
+    assert verify(chain) == {"height 3": "its certificate is for another decision"}
+
+
+def test_a_decision_that_does_not_follow_is_found_though_a_quorum_signed_it(chain: Built) -> None:
+    other = forged(chain.decisions[3], ArtifactId(bytes(32)))
+    chain.store(3, dump_record(Record(other, certify(chain.setting, other))))
+    assert verify(chain) == {"height 3": "does not follow from its own choices"}
+
+
+def test_too_few_votes_are_found(chain: Built) -> None:
+    certificate = certify(chain.setting, chain.decisions[3], VALIDATORS[:1])
+    chain.store(3, dump_record(Record(chain.decisions[3], certificate)))
+    (fault,) = verify(chain).items()
+    assert fault[0] == "height 3"
+    assert "precommits weigh 1, the quorum is 2" in fault[1]
+
+
+def test_another_genesis_decision_is_found(chain: Built) -> None:
+    other = forged(chain.decisions[0], ArtifactId(bytes(32)))
+    chain.store(0, dump_record(Record(other, None)))
+    assert verify(chain) == {"height 0": "does not follow from the genesis and the signed revision"}
+
+
+def test_a_gap_is_named(chain: Built) -> None:
+    chain.edit("DELETE FROM decisions WHERE key = ?", chain.key(2))
+    assert verify(chain) == {"height 2": "missing: the next one here is 3"}
+    chain.edit("DELETE FROM decisions WHERE key = ?", chain.key(1))
+    assert verify(chain) == {"heights 1 to 2": "missing: the next one here is 3"}
+
+
+def test_a_report_that_nobody_signed_is_found(chain: Built) -> None:
+    place = chain.key(3) + VALIDATORS[0].peer
+    chain.edit(
+        "UPDATE reports SET value = (SELECT value FROM reports WHERE key = ?) WHERE key = ?",
+        chain.key(2) + VALIDATORS[0].peer,
+        place,
+    )
+    assert verify(chain) == {"reports of height 3": "a report belongs elsewhere"}
+
+
+def test_a_changed_revision_is_found(chain: Built) -> None:
+    chain.edit("UPDATE revisions SET value = CAST(replace(value, 'small', 'smalL') AS BLOB)")
+    ran = p2pd("heads", "verify", *chain.arguments)
+    assert ran.code == 1
+    assert f"revision {chain.setting.revision.id.hex()}: revision carries 0 valid" in ran.err
+
+
+def test_a_flipped_byte_of_an_artifact_is_found(chain: Built) -> None:
+    head = chain.decisions[3].head
+    flip(chain.blob(head))
+    assert verify(chain) == {f"blob {head.hex()}": "chunk 0 was changed"}
+
+
+def test_a_truncated_artifact_is_found(chain: Built) -> None:
+    path = chain.blob(chain.decisions[3].head)
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes()[:-1])
+    assert verify(chain) == {f"blob {path.name}": f"{size - 1} bytes, its manifest says {size}"}
+
+
+def test_every_flipped_byte_of_a_manifest_is_found(chain: Built) -> None:
+    path = chain.blob(chain.decisions[3].head).with_suffix(".manifest")
+    for offset in range(len(path.read_bytes())):
+        flip(path, offset)
+        assert list(verify(chain)) == [f"blob {path.stem}"], f"byte {offset}"
+        flip(path, offset)
+
+
+def test_an_artifact_without_its_manifest_is_found(chain: Built) -> None:
+    path = chain.blob(chain.decisions[3].head)
+    path.with_suffix(".manifest").unlink()
+    assert verify(chain) == {f"blob {path.name}": "its manifest is missing"}
+
+
+def test_what_is_no_artifact_is_named(chain: Built) -> None:
+    blobs = chain.data_dir / "blobs"
+    whole = chain.blob(chain.decisions[1].head)
+    (blobs / "tmp-7").write_bytes(b"")
+    (blobs / "notes.txt").write_bytes(b"")
+    (blobs / f"{'ab' * 32}.manifest").write_bytes(b"")
+    (blobs / f"{'cd' * 32}.part").write_bytes(b"")
+    (blobs / f"{whole.name}.damaged").write_bytes(b"")
+    assert notes(chain) == {
+        f"file {blobs / 'tmp-7'}": "left unfinished",
+        f"file {blobs / 'notes.txt'}": "not a file of the store",
+        f"blob {'ab' * 32}": "a manifest without its artifact",
+        f"blob {'cd' * 32}": "not whole yet",
+        f"blob {whole.name}": "an earlier copy was damaged: kept aside",
+    }
+
+
+def test_a_newest_head_that_is_elsewhere_is_named(chain: Built) -> None:
+    path = chain.blob(chain.decisions[4].head)
+    path.unlink()
+    path.with_suffix(".manifest").unlink()
+    assert notes(chain) == {f"blob {path.name}": "the head of height 4 is not here"}
+
+
+def test_a_head_is_exported_as_it_is(chain: Built, tmp_path: Path) -> None:
+    out = tmp_path / "head.safetensors"
+    ran = p2pd("heads", "export", 2, *chain.arguments, "--out", out, "--json")
+    assert ran.json["head"] == chain.decisions[2].head.hex()
+    assert out.read_bytes() == tensor_bytes(2)
+
+
+def test_a_damaged_head_is_not_exported(chain: Built, tmp_path: Path) -> None:
+    head = chain.decisions[4].head
+    flip(chain.blob(head))
+    out = tmp_path / "out" / "head.safetensors"
+    out.parent.mkdir()
+    ran = p2pd("heads", "export", *chain.arguments, "--out", out)
+    assert ran.code == 1
+    assert ran.err == f"p2pd: blob {head.hex()}: chunk 0 was changed: fetch it again\n"
+    assert list(out.parent.iterdir()) == []
+
+
+def test_an_exported_head_is_read_without_p2pd(chain: Built, tmp_path: Path) -> None:
+    out = tmp_path / "head.safetensors"
+    p2pd("heads", "export", 3, *chain.arguments, "--out", out)
+    script = """
+import json, sys, torch
+data = open(sys.argv[1], "rb").read()
+size = int.from_bytes(data[:8], "little")
+for name, entry in json.loads(data[8 : 8 + size]).items():
+    start, end = entry["data_offsets"]
+    raw = bytearray(data[8 + size + start : 8 + size + end])
+    tensor = torch.frombuffer(raw, dtype=torch.float32).reshape(entry["shape"])
+    print(name, tensor.tolist(), any(module.startswith("p2pd") for module in sys.modules))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(out)], capture_output=True, text=True, check=True
+    )
+    odd = 2 * (1 + 3 / 128)  # 0x40030000
+    assert done.stdout == f"weight {[[1.0, odd, 1.0], [odd, 1.0, odd]]} False\n"
+
+
+def test_a_revision_is_chosen_by_name_or_id(chain: Built) -> None:
+    identifier = chain.setting.revision.id.hex()
+    for name in ("r1", identifier[:6], identifier):
+        assert p2pd("heads", "verify", *chain.arguments, "--revision", name).code == 0
+    ran = p2pd("heads", "verify", *chain.arguments, "--revision", "r2")
+    assert ran.code == 2
+    assert "no revision r2 is here" in ran.err
+
+
+def test_another_network_s_genesis_verifies_nothing(chain: Built, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    genesis = replace(chain.setting.genesis, nonce=bytes(15) + b"\1")
+    assert genesis.network != chain.setting.genesis.network
+    file = tmp_path / "other.cbor"
+    file.write_bytes(encode(seal_genesis(genesis, (AUTHORITY,))))
+    ran = p2pd("heads", "verify", "--genesis", file, "--data-dir", chain.data_dir)
+    assert ran.code == 1
+    assert "revision of network" in ran.err
+
+
+def test_a_directory_without_a_ledger_is_a_matter_of_usage(chain: Built, tmp_path: Path) -> None:
+    ran = p2pd("heads", "list", "--genesis", chain.genesis_file, "--data-dir", tmp_path)
+    assert ran.code == 2
+    assert "no ledger here" in ran.err
+
+
+def test_a_ledger_that_is_none_is_said(chain: Built) -> None:
+    (chain.data_dir / "ledger.sqlite").write_bytes(b"not a database" * 100)
+    ran = p2pd("heads", "list", *chain.arguments)
+    assert ran.code == 1
+    assert "ledger.sqlite: cannot be read" in ran.err
