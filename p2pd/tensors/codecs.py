@@ -11,9 +11,6 @@ from p2pd.tensors.formats import Values
 
 
 class Codec(Protocol):
-    @property
-    def name(self) -> str: ...
-
     def file_schema(self, model: Schema) -> Schema:
         """The tensors that an update of such a model consists of."""
         ...
@@ -28,9 +25,7 @@ class Codec(Protocol):
 
 
 class PlainValues:
-    """Carries the values themselves, base plus own steps, cast once to the model's own types."""
-
-    name = "f32"
+    """Codec f32: the values themselves, base plus own steps, cast once to the model's own types."""
 
     def file_schema(self, model: Schema) -> Schema:
         return model

@@ -180,11 +180,8 @@ def test_i06_one_trainer_or_k_identical_ones_are_reproduced_to_the_bit(
     kind = FORMATS[dtype].storage
     raw = data.draw(st.binary(min_size=5 * kind.itemsize, max_size=5 * kind.itemsize))
     own = np.frombuffer(raw, kind)
-    finite = np.isfinite(
-        (own.astype(np.uint32) << 16).view(np.float32)
-        if dtype == "BF16"
-        else own.astype(np.float64)
-    )
+    wide = (own.astype(np.uint32) << 16).view(np.float32) if dtype == "BF16" else own
+    finite = np.isfinite(wide)
     if dtype == "F64":
         finite &= np.abs(np.where(finite, own, 0)) <= 2.0**900
     own = canonical_zero(np.where(finite, own, np.zeros(1, kind)), dtype)
@@ -200,6 +197,16 @@ def test_i06_one_trainer_or_k_identical_ones_are_reproduced_to_the_bit(
         content = bench.paths[update].read_bytes()
         assert head.layout.header == content[: len(head.layout.header)]
         assert merged.clips == (FULL,) * len(weights)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("weights", [[1], [3, 3], [7, 2**53 + 1, 2**62 - 1], [10**9 + 7] * 64])
+def test_i06_extremes_of_float32_are_reproduced_to_the_bit(
+    rule: MergeRule, weights: list[int]
+) -> None:
+    own = [0.0, F32_MAX, -F32_MAX, 2.0**-149, -(2.0**-149), 2.0**-126, 2.0**-126 - 2.0**-149]
+    own += [1 + 2.0**-23, 1 - 2.0**-24, 2.0**127]
+    assert merged_values([0.5] * len(own), [own] * len(weights), weights, rule)[1] == own
 
 
 @pytest.mark.parametrize("rule", RULES)
