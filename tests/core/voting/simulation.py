@@ -1,7 +1,7 @@
 """Validators that vote on one height over a bad network, in virtual time, from one seed. Units: seconds.
 
 The machines are the real ones; checks, fetches and liars are made up. Choices are what they decide: the id of
-a decision is their digest. Choices that begin with GONE can never be fetched.
+a decision is their digest.
 """
 
 import heapq

@@ -2,8 +2,9 @@
 
 import pytest
 
+from tests.core.voting.liar import Plan
 from tests.core.voting.making import E
-from tests.core.voting.simulation import Plan, Simulation
+from tests.core.voting.simulation import Simulation
 
 SIZES = [(1, 1), (3, 2), (4, 3), (5, 4), (7, 5)]
 

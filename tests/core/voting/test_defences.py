@@ -1,0 +1,146 @@
+"""What each rule is for: switched off, an attack succeeds that otherwise does not. (The lock: test_search.py.)"""
+
+import pytest
+
+from p2pd.core.votes import NO_ROUND
+from p2pd.core.voting.events import (
+    Accuse,
+    Build,
+    Check,
+    Decided,
+    Defence,
+    Effect,
+    FetchValue,
+    Judgement,
+    Send,
+)
+from p2pd.core.voting.evidence import check_evidence
+from tests.core.voting.making import (
+    A_CHOICES,
+    B_CHOICES,
+    UNDECIDED,
+    A,
+    B,
+    Bench,
+    precommit,
+    precommitted,
+    prevote,
+    prevoted,
+    proposal,
+    sent_votes,
+    unit_members,
+    value_of,
+)
+
+THREE = unit_members(3, 2)
+NOTHING: frozenset[Defence] = frozenset()
+
+
+def decided(effects: list[Effect]) -> bool:
+    return any(isinstance(effect, Decided) for effect in effects)
+
+
+def amnesia(off: frozenset[Defence], just: int) -> tuple[bool, bool]:
+    """Validator 2 precommits A for 0 and, as if it had not, prevotes B for 1. A fork? Is 2 named?"""
+    lies = [
+        prevote(THREE, 2, 0, A),
+        precommit(THREE, 2, 0, A),
+        prevote(THREE, 2, 1, B, just),
+        precommit(THREE, 2, 1, B),
+    ]
+    first = Bench(THREE, 0, off=off)
+    first.close()
+    first.built(0, A_CHOICES)
+    first.checked(A_CHOICES)
+    one = decided(first.hear(*lies[:2]))
+
+    second = Bench(THREE, 1, off=off)
+    second.close()
+    second.hear(lies[2])
+    second.built(1, B_CHOICES)
+    effects = second.checked(B_CHOICES) + second.hear(lies[3])
+    watcher = Bench(THREE, None, off=off)
+    accused = [effect for effect in watcher.hear(*lies) if isinstance(effect, Accuse)]
+    assert all(check_evidence(THREE, each.evidence) == THREE.rows[2].peer for each in accused)
+    return one and decided(effects), bool(accused)
+
+
+def test_i01_without_the_counting_rule_a_fork_leaves_no_evidence() -> None:
+    assert amnesia(frozenset({Defence.COUNTING}), 0) == (True, False)
+
+
+def test_i01_with_the_counting_rule_a_claim_of_no_quorum_forks_nothing() -> None:
+    assert amnesia(NOTHING, 0) == (False, False)
+
+
+def test_i01_with_the_counting_rule_whoever_forks_is_named() -> None:
+    assert amnesia(NOTHING, NO_ROUND) == (True, True)
+
+
+def test_amnesia_needs_the_lie() -> None:
+    """Validator 0 in the liar's place signs no such prevote."""
+    honest = Bench(THREE, 2)
+    honest.close()
+    honest.hear(proposal(THREE, 0, A_CHOICES))
+    honest.checked(A_CHOICES)
+    assert sent_votes(honest.prevotes(0, A, 0)) == [precommitted(0, A)]
+    honest.hear(proposal(THREE, 1, B_CHOICES))
+    assert sent_votes(honest.checked(B_CHOICES)) == [prevoted(1, None)]
+
+
+class Pair:
+    """Validators 0 and 1 of three after the third crashed, on a perfect network."""
+
+    def __init__(self, off: frozenset[Defence]) -> None:
+        self.benches = [Bench(THREE, 0, off=off), Bench(THREE, 1, off=off)]
+        self.rejects = [set[bytes](), {A_CHOICES}]
+        self.decided = False
+
+    def carry_out(self, who: int, effects: list[Effect]) -> None:
+        for effect in effects:
+            bench, other = self.benches[who], self.benches[1 - who]
+            match effect:
+                case Send(message):
+                    self.carry_out(1 - who, other.hear(message))
+                case Build(round_):
+                    choices = B_CHOICES if who else A_CHOICES
+                    self.carry_out(who, bench.built(round_, choices))
+                case Check(choices, _):
+                    rejected = choices in self.rejects[who]
+                    judgement = Judgement.REJECT if rejected else Judgement.ACCEPT
+                    self.carry_out(who, bench.checked(choices, judgement))
+                case FetchValue(value, _):
+                    known = {value_of(each): each for each in (A_CHOICES, B_CHOICES, UNDECIDED)}
+                    self.carry_out(who, bench.fetched(known[value]))
+                case Decided():
+                    self.decided = True
+                case _:
+                    pass
+
+    def run(self, until_round: int) -> None:
+        while not self.decided and self.benches[0].machine.view().round < until_round:
+            deadlines_s = [bench.machine.next_deadline_s() for bench in self.benches]
+            due_s = min(deadline_s for deadline_s in deadlines_s if deadline_s is not None)
+            for who, bench in enumerate(self.benches):
+                self.carry_out(who, bench.wait(max(0.0, due_s - bench.now_s)))
+
+
+@pytest.mark.parametrize(
+    ("off", "ends"), [(NOTHING, True), (frozenset({Defence.JUDGEMENT}), False)]
+)
+def test_without_the_judgement_rule_one_crash_halts_the_network(
+    off: frozenset[Defence], ends: bool
+) -> None:
+    pair = Pair(off)
+    locked, rejecting = pair.benches
+    locked.close()
+    locked.built(0, A_CHOICES)
+    locked.checked(A_CHOICES)
+    locked.prevotes(0, A, 2)
+    assert locked.machine.view().locked == (A, 0)
+    rejecting.close()
+    pair.carry_out(1, rejecting.wait(1.0))
+    pair.carry_out(1, rejecting.precommits(0, None, 2))
+    pair.carry_out(0, locked.precommits(0, None, 2))
+    pair.run(until_round=25)
+    assert pair.decided is ends
