@@ -251,6 +251,11 @@ class MemoryTransport:
         self._check_hello(target.hello, target.address)
         if target.peer in self.ends:
             return self.ends[target.peer].link
+        former = target.ends.get(self.peer)
+        if former is not None:
+            if former.other.open and not self.network.severed(former.other.owner.name, target.name):
+                raise UnreachableError(f"{target.address} ended the connection: linked already")
+            former.part("the peer connected again")
         return self._join(target)
 
     def _check_hello(self, hello: Hello, address: str) -> None:
@@ -267,9 +272,6 @@ class MemoryTransport:
         here = End(self, Link(target.peer, target.hello, target.address, dialled=True))
         there = End(target, Link(self.peer, self.hello, self.source, dialled=False))
         here.other, there.other = there, here
-        stale = target.ends.get(self.peer)
-        if stale is not None:
-            stale.close("replaced by a new link")
         for end in (there, here):
             end.owner.ends[end.link.peer] = end
             end.owner.handler.connected(end.link)

@@ -301,6 +301,21 @@ def test_a_restarted_node_replaces_the_link_of_its_former_life() -> None:
     run(scenario)
 
 
+def test_a_second_node_with_the_same_key_is_not_let_in_where_the_first_is_linked() -> None:
+    async def scenario(bench: Bench) -> None:
+        alice, bob = await bench.pair()
+        copy = bench.network.join("copy", peer("alice"), HELLO)
+        bench.nursery.start_soon(copy.run, Recorder())
+        await trio.sleep(1.0)
+        with pytest.raises(UnreachableError, match="linked already"):
+            await copy.connect(bob.transport.address, None)
+        assert await alice.transport.request(peer("bob"), b"hello", limit_bytes=5) == b"HELLO"
+        with pytest.raises(RemoteError, match="itself"):
+            await copy.connect(alice.transport.address, None)
+
+    run(scenario)
+
+
 def test_a_lasting_partition_breaks_links_and_heals() -> None:
     async def scenario(bench: Bench) -> None:
         alice, bob = await bench.pair()
