@@ -2,7 +2,6 @@
 
 Seeds only introduce: once records are known, the mesh lives on without them. Every node asks on
 each new link, and now and then a neighbour by lot, for the signed records that it knows.
-Spec: docs/protocol.md, discovery.
 """
 
 import logging

@@ -1,7 +1,6 @@
 """Fetches artifacts from several providers at once, and serves them. Seconds, bytes.
 
 Nothing is believed: a manifest is checked against the artifact id, a chunk against the manifest.
-Spec: docs/protocol.md, artifacts.
 """
 
 from collections import Counter

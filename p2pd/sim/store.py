@@ -171,7 +171,8 @@ class MemoryBlobs:
         return b"".join(chunks[index] for index in range(len(chunks)))
 
     def crash(self, dice: Random) -> None:
-        """What a power cut does to incomplete artifacts: the dice keep or lose each chunk."""
+        """What a crash does: pins are gone, and the dice keep or lose each incomplete chunk."""
+        self._pins.clear()
         for blob in self._blobs.values():
             if not blob.complete:
                 blob.chunks = {n: data for n, data in blob.chunks.items() if dice.random() < 0.5}

@@ -15,6 +15,7 @@ from p2pd.io.keys import Ed25519Signer
 from p2pd.node.discovery import RECORDS_MAX, Discovery, DiscoverySettings, Seed
 from p2pd.node.peer_table import FRESH_MS, KIND, record_scope
 from p2pd.ports import Link, Table, Write
+from p2pd.sim.faults import Crash, FaultSet, apply_faults, draw_faults
 from p2pd.sim.links import Partition
 from p2pd.sim.network import MemoryNetwork, MemoryTransport
 from p2pd.sim.run import run_seeded
@@ -234,6 +235,32 @@ def test_a_healed_partition_grows_together() -> None:
         assert_full_mesh(nodes)
 
     run(scenario)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_after_the_last_fault_everybody_is_linked_again(seed: int) -> None:
+    async def scenario(bench: Bench) -> None:
+        nodes = {node.name: node for node in await bench.fleet(5)}
+
+        def crash(fault: Crash) -> None:
+            node = nodes[fault.name]
+            if fault.silent:
+                node.transport.power_off()
+            node.life.cancel()
+
+        def restart(name: str) -> None:
+            bench.nursery.start_soon(begin, name)
+
+        async def begin(name: str) -> None:
+            nodes[name] = await bench.start(name, ledger=nodes[name].ledger)
+
+        faults = draw_faults(seed, list(nodes), FaultSet.ALL, until_s=200.0)
+        assert any(isinstance(fault, Crash) for fault in faults)
+        await apply_faults(faults, bench.network, crash, restart)
+        await trio.sleep(90.0)
+        assert_full_mesh(list(nodes.values()))
+
+    run(scenario, seed=seed)
 
 
 def test_a_big_network_is_a_connected_mesh_that_stays_as_it_is() -> None:

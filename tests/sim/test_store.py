@@ -140,6 +140,20 @@ def test_what_nobody_pins_makes_room_within_the_quota() -> None:
     run(main)
 
 
+def test_pins_end_with_the_process() -> None:
+    blobs = MemoryBlobs(quota_bytes=10)
+
+    async def main() -> None:
+        kept = await blobs.put(ArtifactKind.HEAD, SCHEMA, b"12345678")
+        blobs.pin(kept, "chain")
+        blobs.crash(Random(0))
+        assert blobs.has(kept)
+        await blobs.put(ArtifactKind.HEAD, SCHEMA, b"abcdefgh")
+        assert not blobs.has(kept)
+
+    run(main)
+
+
 def test_writing_what_was_not_begun_is_a_bug() -> None:
     manifest, chunks = manifest_and_chunks()
 
