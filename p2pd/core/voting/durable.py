@@ -11,7 +11,7 @@ from p2pd.core.ids import DecisionId
 from p2pd.core.signed import Scope, Signed
 from p2pd.core.votes import Step, Vote
 from p2pd.core.voting.proposals import PROPOSAL, Proposal
-from p2pd.errors import LocalError
+from p2pd.errors import LocalError, RemoteError
 
 T = TypeVar("T")
 
@@ -63,7 +63,14 @@ class Memory:
 
     @classmethod
     def load(cls, scope: Scope, state: bytes) -> "Memory":
-        """Raises LocalError if the state is of another height or place."""
+        """Raises LocalError if the state is damaged, or of another height or place."""
+        try:
+            return cls._load(scope, state)
+        except RemoteError as error:
+            raise LocalError(f"stored voting state is damaged: {error}") from error
+
+    @classmethod
+    def _load(cls, scope: Scope, state: bytes) -> "Memory":
         stored = decode(_State, state, limit_bytes=len(state))
         if stored.scope != scope:
             raise LocalError(f"stored voting state is of height {stored.scope.height}, not of this")

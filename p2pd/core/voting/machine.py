@@ -39,7 +39,7 @@ class Machine:
     def __init__(self, setup: Setup, stored: bytes | None = None) -> None:
         """stored: what Persist said last of this height; the first event is then Resumed.
 
-        Raises LocalError if stored is of another place.
+        Raises LocalError if stored is damaged or of another place.
         """
         self._members, self._scope, self._me = setup.members, setup.scope, setup.me
         counting = Defence.COUNTING not in setup.defences_off
