@@ -1,0 +1,250 @@
+"""From a workload to a signed revision, with the head that it starts from as a file beside its record.
+
+The workload is built once, in its own process. Seconds here are milliseconds in the revision, and
+factors millionths.
+"""
+
+import secrets
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import trio
+
+from p2pd.config.node import StoreSettings
+from p2pd.core.artifact import Manifest
+from p2pd.core.encoding import encode
+from p2pd.core.genesis import Genesis
+from p2pd.core.ids import ID_BYTES
+from p2pd.core.revision import (
+    Canary,
+    DataSpec,
+    Revision,
+    Schedule,
+    SignedRevision,
+    WorkloadSpec,
+)
+from p2pd.core.work import MILLION, MergeRule, OuterRule, WorkloadInfo
+from p2pd.errors import P2pError, UsageError
+from p2pd.io.blobs import FileBlobStore
+from p2pd.io.durable import TEMPORARY, storing, sync_directory, write_durably
+from p2pd.io.worker import WorkerProcess, WorkerSettings
+from p2pd.ports import Signer
+from p2pd.wire.records import seal_revision
+
+RECORD_SUFFIX = ".revision.cbor"
+HEAD_SUFFIX = ".head.safetensors"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RevisionSettings:
+    study: str
+    """What is being found out; 1 to 64 characters."""
+    experiment: str
+    """One way to find it out."""
+    name: str
+    """Of this revision: one experiment may have several, one after another."""
+    workload: str
+    """Importable name of the workload's module; every node has it installed."""
+    config: str = "{}"
+    """JSON object handed to build(config)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScheduleSettings:
+    shard_samples: int = 16
+    """Samples in a microshard, the smallest unit that is leased."""
+    lease_shards: int = 8
+    """Microshards in a newcomer's lease. What is delivered makes the next one longer."""
+    max_lease_shards: int = 64
+    """Most microshards in a lease."""
+    max_roster: int = 16
+    """Most trainers in a window: a validator takes in that many updates."""
+    deadline_s: float = 120.0
+    """A window closes at the latest after so long; it closes when all leases are delivered."""
+    settle_s: float = 2.0
+    """How long an idle network waits after its first trainer came, so that others join."""
+    check_limit_s: float = 60.0
+    """The longest that fetching, merging and evaluating one proposal may take."""
+    end_heads: int = 0
+    """The run ends after so many promoted heads; 0 for never."""
+    end_epochs: int = 0
+    """The run ends after so many epochs; 0 for never."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MergeSettings:
+    rule: str = "mean"
+    """mean, norm_clipped_mean or trimmed_mean."""
+    clip: float = 2.0
+    """norm_clipped_mean: updates longer than so many median norms are scaled down to that."""
+    trim: float = 0.1
+    """trimmed_mean: share cut off at each end, below 0.5."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CanarySettings:
+    samples: int = 64
+    """Validation samples that each validator draws for itself, in private."""
+    accept: float = 0.02
+    """A merged head may be worse by this share of the loss of the head before, beyond noise."""
+    reject: float = 0.1
+    """Beyond this share a validator refuses it; in between it goes along with either."""
+
+
+PUBLISH_TABLES: Mapping[str, type] = {
+    "revision": RevisionSettings,
+    "schedule": ScheduleSettings,
+    "merge": MergeSettings,
+    "canary": CanarySettings,
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PublishRequest:
+    genesis: Genesis
+    signers: tuple[Signer, ...]
+    """Of the authority; enough for its threshold."""
+    out: Path
+    """Where the record goes; by custom NAME.revision.cbor."""
+    revision: RevisionSettings
+    schedule: ScheduleSettings
+    merge: MergeSettings
+    canary: CanarySettings
+    workload_paths: tuple[Path, ...] = ()
+    """Directories searched for the workload's module before all others."""
+    log: Callable[[str], None]
+    """Gets each line that the workload prints."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    signed: SignedRevision
+    info: WorkloadInfo
+    head: Manifest
+    record_file: Path
+    head_file: Path
+
+    @property
+    def update_bytes(self) -> int:
+        """What one update weighs: all values, as the head has them."""
+        return self.head.size_bytes
+
+    @property
+    def window_bytes(self) -> int:
+        """What a validator takes in per window when the roster is full."""
+        return self.update_bytes * self.signed.revision.schedule.max_roster
+
+
+def head_file_of(record_file: Path) -> Path:
+    """Where the genesis head of a record lies: NAME.head.safetensors beside NAME.revision.cbor."""
+    name = record_file.name.removesuffix(RECORD_SUFFIX)
+    return record_file.with_name(name + HEAD_SUFFIX)
+
+
+async def publish(request: PublishRequest) -> Published:
+    """Builds the workload, then writes the head and last the record. From the main thread.
+
+    Raises:
+        UsageError: the settings make no revision, too few signers, or a file is there already.
+        WorkloadError: the workload failed.
+        StoreError: the files cannot be written.
+    """
+    head_file = head_file_of(request.out)
+    _check(request, head_file)
+    with (
+        storing(request.out.parent),
+        tempfile.TemporaryDirectory(prefix=TEMPORARY, dir=request.out.parent) as directory,
+    ):
+        settings = StoreSettings(quota_bytes=0, reserve_bytes=0)
+        store = FileBlobStore(Path(directory) / "blobs", settings, on_damage=lambda *_: None)
+        info, head = await _build(request, store)
+        signed = seal_revision(_revision(request, info, head), request.signers)
+        store.path(head.id).replace(head_file)
+        sync_directory(head_file.parent)
+        write_durably(request.out, encode(signed))
+    return Published(signed, info, head, request.out, head_file)
+
+
+def _check(request: PublishRequest, head_file: Path) -> None:
+    """What can be refused before the workload is built, which takes seconds."""
+    keys = {signer.key for signer in request.signers} & set(request.genesis.authority)
+    if len(keys) < request.genesis.threshold:
+        raise UsageError(
+            f"authority: {len(keys)} of the keys given are of this network's authority, "
+            f"{request.genesis.threshold} must sign"
+        )
+    for path in (request.out, head_file):
+        if path.exists():
+            raise UsageError(f"{path}: exists already: choose another name, or move it away")
+    _parts(request)
+
+
+async def _build(request: PublishRequest, store: FileBlobStore) -> tuple[WorkloadInfo, Manifest]:
+    settings = WorkerSettings(
+        module=request.revision.workload,
+        config=request.revision.config,
+        paths=request.workload_paths,
+    )
+    worker = WorkerProcess(settings, store, request.log)
+    built: tuple[WorkloadInfo, Manifest] | P2pError
+    async with trio.open_nursery() as nursery:
+        await nursery.start(worker.run)
+        try:
+            info = await worker.info()
+            head = store.manifest(await worker.initial())
+            assert head is not None  # it has just been put there
+            built = info, head
+        except P2pError as error:
+            built = error  # raised outside of the nursery, which would wrap it
+        nursery.cancel_scope.cancel()
+    if isinstance(built, P2pError):
+        raise built
+    return built
+
+
+def _revision(request: PublishRequest, info: WorkloadInfo, head: Manifest) -> Revision:
+    names = request.revision
+    schedule, merge, canary = _parts(request)
+    try:
+        return Revision(
+            network=request.genesis.network,
+            study=names.study,
+            experiment=names.experiment,
+            name=names.name,
+            workload=WorkloadSpec(
+                names.workload, names.config, info.source, info.metric, info.higher_is_better
+            ),
+            schema=info.schema,
+            data=DataSpec("indexed", info.train_samples, request.schedule.shard_samples),
+            schedule=schedule,
+            merge=merge,
+            outer=OuterRule("mean", MILLION, 0),
+            canary=canary,
+            head=head.id,
+            seed=secrets.token_bytes(ID_BYTES),
+        )
+    except ValueError as error:
+        raise UsageError(f"revision: {error}") from error
+
+
+def _parts(request: PublishRequest) -> tuple[Schedule, MergeRule, Canary]:
+    times, merge, canary = request.schedule, request.merge, request.canary
+    try:
+        return (
+            Schedule(
+                lease_shards=times.lease_shards,
+                max_lease_shards=times.max_lease_shards,
+                max_roster=times.max_roster,
+                deadline_ms=round(times.deadline_s * 1000),
+                settle_ms=round(times.settle_s * 1000),
+                check_limit_ms=round(times.check_limit_s * 1000),
+                end_heads=times.end_heads,
+                end_epochs=times.end_epochs,
+            ),
+            MergeRule(merge.rule, round(merge.clip * MILLION), round(merge.trim * MILLION)),
+            Canary(canary.samples, round(canary.accept * MILLION), round(canary.reject * MILLION)),
+        )
+    except ValueError as error:
+        raise UsageError(f"revision: {error}") from error
