@@ -89,10 +89,9 @@ class PeerTable:
         self._records: dict[PeerId, PeerRecord] = {}
         self._envelopes: dict[PeerId, bytes] = {}
         self._held: set[bytes] = set()
+        self._local: set[PeerId] = set()
+        """Those with a loopback address."""
         self._unsaved: dict[PeerId, None] = {}
-
-    def __len__(self) -> int:
-        return len(self._records)
 
     def peers(self) -> tuple[PeerId, ...]:
         return tuple(sorted(self._records))
@@ -152,7 +151,7 @@ class PeerTable:
             peer
             for peer, record in sorted(self._records.items())
             if freshness(record.issued_at_ms, now_ms) is Freshness.FRESH
-            and (nearby or not is_loopback(record.address))
+            and (nearby or peer not in self._local)
         ]
         chosen = dice.sample(fit, max(0, min(most, len(fit))))
         return tuple(self._envelopes[peer] for peer in chosen)
@@ -179,10 +178,14 @@ class PeerTable:
         self._records[peer] = signed.content
         self._envelopes[peer] = envelope
         self._held.add(envelope)
+        self._local.discard(peer)
+        if is_loopback(signed.content.address):
+            self._local.add(peer)
         self._unsaved[peer] = None
         return True
 
     def _drop(self, peer: PeerId) -> None:
         del self._records[peer]
         self._held.discard(self._envelopes.pop(peer))
+        self._local.discard(peer)
         self._unsaved[peer] = None
