@@ -1,7 +1,8 @@
 """Every private attribute of aioquic that the overlay relies on: version 1.7.2 exactly.
 
 What it is needed for: asking callers for a certificate and reading it, receive windows that follow
-what was read instead of what arrived, the send backlog, and the number of streams. Bytes.
+what was read instead of what arrived, the send backlog, the number of streams, and that a
+connection is closing. Bytes.
 Each has a test in tests/io/overlay/test_aioquic172.py that fails when a release changes it.
 """
 
@@ -10,7 +11,8 @@ import ssl
 from dataclasses import dataclass
 
 from aioquic.quic.configuration import QuicConfiguration
-from aioquic.quic.connection import QuicConnection
+from aioquic.quic.connection import QuicConnection, QuicConnectionState
+from aioquic.quic.events import ConnectionTerminated
 from aioquic.quic.packet import QuicFrameType, QuicProtocolVersion
 from aioquic.quic.packet_builder import QuicPacketBuilder
 from aioquic.quic.recovery import QuicPacketSpace
@@ -95,6 +97,13 @@ class Quic(QuicConnection):
             return None
         key = certificate.public_key()
         return PublicKey(key.public_bytes_raw()) if isinstance(key, Ed25519PublicKey) else None
+
+    def closing(self) -> ConnectionTerminated | None:
+        """How the connection ends, as soon as that is known: its event comes three timeouts later."""
+        return self._close_event
+
+    def closed_by_peer(self) -> bool:
+        return self._state is QuicConnectionState.DRAINING
 
     def streams_left(self) -> int:
         """How many more streams the other side lets this one open now."""

@@ -220,19 +220,22 @@ class Connection:
     # What the endpoint calls
 
     def dispatch(self) -> bool:
-        """Handles all events that wait. True if there were any: some task may want to go on."""
-        event = self.quic.next_event()
-        if event is None:
-            return False
-        while event is not None:
+        """Handles all events that wait. True if some task may want to go on."""
+        woken = False
+        while (event := self.quic.next_event()) is not None:
+            woken = True
             try:
                 self._handle(event)
             except RemoteError as error:
                 self.close(CloseCode.REFUSED, str(error))
-            event = self.quic.next_event()
+        if self.ending is None and (closing := self.quic.closing()) is not None:
+            self._terminated(closing)
+            woken = True
+        # A raised limit on streams comes without an event.
         if self._openers and self.quic.streams_left() > 0:
             self._openers.unpark_all()
-        return True
+            woken = True
+        return woken
 
     def transmitted(self) -> None:
         """Lets writers go on once half of the backlog has been acknowledged."""
@@ -256,8 +259,6 @@ class Connection:
                 self._socket.route(self, event.connection_id)
             case events.ConnectionIdRetired():
                 self._socket.unroute(self, event.connection_id)
-            case events.ConnectionTerminated():
-                self._terminated(event)
 
     def _secure(self) -> None:
         key = self.quic.peer_key()
@@ -319,4 +320,4 @@ class Connection:
         code, text = CloseCode.TRANSPORT, event.reason_phrase or f"QUIC error {event.error_code}"
         if event.frame_type is None and event.error_code in set(CloseCode):
             code, text = CloseCode(event.error_code), event.reason_phrase
-        self.end(Ending(code, text, by_peer=True))
+        self.end(Ending(code, text, by_peer=self.quic.closed_by_peer()))

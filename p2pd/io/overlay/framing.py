@@ -58,7 +58,10 @@ def check_hello(data: bytes, mine: Hello) -> Hello:
     Raises:
         RemoteError: not a hello, another protocol version, or another network.
     """
-    plain = decode_plain(data, limit_bytes=HELLO_BYTES_MAX)
+    try:
+        plain = decode_plain(data, limit_bytes=HELLO_BYTES_MAX)
+    except RemoteError as error:
+        raise RemoteError(f"hello cannot be read: {error}") from error
     version = plain[0] if isinstance(plain, list) and plain else None
     if type(version) is not int:
         raise RemoteError("hello does not begin with a protocol version")

@@ -93,7 +93,7 @@ class Answers:
                 async with connection.answering:
                     status, body = await self._respond(stream, handler)
                     size = len(body).to_bytes(HEAD_BYTES - 1)
-                    await stream.send(bytes([status]) + size, body)
+                    await stream.send(bytes([status]) + size, body, stall_s=self._settings.stall_s)
         except UnreachableError:
             # Nobody waits for this response any more.
             return

@@ -4,6 +4,7 @@ Both halves are always ended, by FIN or by reset: the count of open streams shri
 Source: RFC 9000 3.
 """
 
+import math
 from collections import deque
 from typing import Protocol
 
@@ -70,16 +71,19 @@ class Stream:
         self._owner.taken(self.id, len(data), wanted=not self._complete)
         return data
 
-    async def send(self, *parts: bytes) -> None:
+    async def send(self, *parts: bytes, stall_s: float = math.inf) -> None:
         """Writes all of parts, and the end; returns early if the other side stops reading.
 
         Raises:
-            UnreachableError: the connection ended.
+            UnreachableError: the connection ended, or had no room for stall_s.
         """
-        views = [memoryview(part) for part in parts]
-        for view in views:
+        for part in parts:
+            view = memoryview(part)
             for start in range(0, len(view), WRITE_BYTES):
-                await self._owner.room()
+                with trio.move_on_after(stall_s) as stall:
+                    await self._owner.room()
+                if stall.cancelled_caught:
+                    raise UnreachableError(f"the peer took nothing for {stall_s:g} s")
                 if self._stopped:
                     return
                 self._owner.write(self.id, view[start : start + WRITE_BYTES], last=False)

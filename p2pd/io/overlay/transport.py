@@ -66,6 +66,7 @@ class QuicTransport:
         self._dial_locks: dict[str, trio.Lock] = {}
         self._address = ""
         self._running: _Running | None = None
+        self._stopped = False
 
     @property
     def peer(self) -> PeerId:
@@ -106,6 +107,8 @@ class QuicTransport:
 
     async def connect(self, address: str, peer: PeerId | None) -> Link:
         running = self._require_running()
+        if self._stopped:
+            raise LocalError("the transport has stopped")
         if peer == self._peer:
             raise RemoteError(f"{address}: a node does not connect to itself")
         # One dial at a time per address: whoever comes second finds the link.
@@ -136,6 +139,7 @@ class QuicTransport:
                     await endpoint.run()
                 finally:
                     endpoint.close_all(LEAVING)
+                    self._stopped = True
                     nursery.cancel_scope.cancel()
 
     def _limits(self) -> QuicLimits:

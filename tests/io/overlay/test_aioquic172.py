@@ -291,6 +291,18 @@ def test_a_busy_sender_grows_its_window_up_to_a_bound() -> None:
     assert before < after <= congestion.WINDOW_BYTES_MAX + 16_000
 
 
+def test_a_close_is_known_before_its_event_comes() -> None:
+    pair = Pair()
+    pair.server.close(error_code=7, reason_phrase="enough")
+    pair.run(2)
+    closing = pair.client.closing()
+    assert closing is not None
+    assert (closing.error_code, closing.frame_type, closing.reason_phrase) == (7, None, "enough")
+    assert pair.client.closed_by_peer()
+    assert not pair.server.closed_by_peer()
+    assert not endings(pair.at_client)
+
+
 def test_forged_packets_change_nothing() -> None:
     pair = Pair()
     for number in range(500):

@@ -1,0 +1,304 @@
+"""Two connections that exchange their datagrams in memory: back-pressure, and streams left half done."""
+
+import math
+from collections.abc import Awaitable, Callable
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from p2pd.core.ids import PeerId
+from p2pd.errors import UnreachableError
+from p2pd.io.overlay import OverlaySettings, congestion
+from p2pd.io.overlay._aioquic172 import Quic, QuicLimits, configuration
+from p2pd.io.overlay.connection import CloseCode, Connection
+from p2pd.io.overlay.identity import certificate
+from p2pd.io.overlay.requests import Answers, ask
+from p2pd.io.overlay.streams import WRITE_BYTES, Stream
+from p2pd.ports import Link
+from tests.io.overlay.bench import identity
+from tests.ports.transport_contract import HELLO
+
+ADDRESS = {True: ("192.0.2.1", 1), False: ("192.0.2.2", 2)}
+SETTINGS = OverlaySettings(
+    datagram_bytes=16_000, backlog_bytes=2**20, stream_window_bytes=2**19, requests_per_peer=4
+)
+MIB = 2**20
+
+
+class Side:
+    """A connection with nothing around it."""
+
+    def __init__(self, *, dialled: bool, other: "Side | None" = None) -> None:
+        congestion.register()
+        limits = QuicLimits(
+            datagram_bytes=SETTINGS.datagram_bytes,
+            idle_s=SETTINGS.idle_s,
+            streams=SETTINGS.requests_per_peer + 1,
+            stream_window_bytes=SETTINGS.stream_window_bytes,
+            request_window_bytes=SETTINGS.request_window_bytes,
+            connection_window_bytes=SETTINGS.connection_window_bytes,
+            congestion=congestion.ALGORITHM,
+        )
+        who = identity("dialler" if dialled else "listener")
+        destination = None if other is None else other.quic.original_destination_connection_id
+        self.dialled = dialled
+        self.quic: Quic = Quic(
+            limits=limits,
+            configuration=configuration(
+                limits, certificate(who), who.private_key, dialling=dialled
+            ),
+            original_destination_connection_id=destination,
+        )
+        self.connection = Connection(self.quic, SETTINGS, self, self, dialled=dialled)
+        self.connection.link = Link(PeerId(bytes(32)), HELLO, "", dialled)
+        self.streams: list[Stream] = []
+        self.connection.serve(self.streams.append)
+        self.greetings = 0
+
+    def touch(self, connection: Connection) -> None: ...
+
+    def route(self, connection: Connection, connection_id: bytes) -> None: ...
+
+    def unroute(self, connection: Connection, connection_id: bytes) -> None: ...
+
+    def greeted(self, connection: Connection) -> None:
+        self.greetings += 1
+
+    def received(self, connection: Connection, message: bytes) -> None: ...
+
+    def ended(self, connection: Connection) -> None: ...
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.dialler = Side(dialled=True)
+        self.listener = Side(dialled=False, other=self.dialler)
+        self.dialler.quic.connect(ADDRESS[False], self.now_s)
+        self.backlog_bytes = 0
+        """The largest one seen."""
+
+    async def run(self, turns: int = 50) -> None:
+        """Each takes 2 ms, and lets all tasks go on until they wait."""
+        for _ in range(turns):
+            self.now_s += 0.002
+            for source, target in (
+                (self.dialler, self.listener),
+                (self.listener, self.dialler),
+            ):
+                self.carry(source, target)
+                target.connection.dispatch()
+                await wait_all_tasks_blocked()
+
+    def carry(self, source: Side, target: Side) -> None:
+        if source.quic.get_peer_address() is None:
+            return
+        if (source.quic.get_timer() or math.inf) <= self.now_s:
+            source.quic.handle_timer(self.now_s)
+        for data, _ in source.quic.datagrams_to_send(self.now_s):
+            target.quic.receive_datagram(data, ADDRESS[source.dialled], self.now_s)
+        self.backlog_bytes = max(self.backlog_bytes, source.quic.backlog_bytes())
+        source.connection.transmitted()
+
+    async def open(self) -> tuple[Stream, Stream]:
+        """A request's stream, as both sides have it."""
+        count = len(self.listener.streams)
+        stream = await self.dialler.connection.open_stream()
+        await stream.send(b"?")
+        await self.run(5)
+        assert len(self.listener.streams) == count + 1
+        return stream, self.listener.streams[-1]
+
+
+def play(scene: Callable[[Bench, trio.Nursery], Awaitable[None]]) -> None:
+    async def main() -> None:
+        with trio.fail_after(30):
+            async with trio.open_nursery() as nursery:
+                bench = Bench()
+                await bench.run(10)
+                bench.dialler.connection.send_control(b"hello")
+                await bench.run(3)
+                assert bench.listener.greetings == 1
+                await scene(bench, nursery)
+                nursery.cancel_scope.cancel()
+
+    trio.run(main)
+
+
+def test_i09_a_response_that_is_not_read_takes_no_memory_on_either_side() -> None:
+    async def scene(bench: Bench, nursery: trio.Nursery) -> None:
+        asking, answering = await bench.open()
+        nursery.start_soon(answering.send, bytes(32 * MIB))
+        await bench.run(300)
+        assert MIB <= bench.backlog_bytes <= MIB + WRITE_BYTES
+        assert sum(map(len, asking._chunks)) == SETTINGS.stream_window_bytes
+
+    play(scene)
+
+
+def test_a_response_goes_on_when_it_is_read_again() -> None:
+    async def scene(bench: Bench, nursery: trio.Nursery) -> None:
+        asking, answering = await bench.open()
+        sent = bytes(range(256)) * (4 * MIB // 256)
+        nursery.start_soon(answering.send, sent)
+        await bench.run(100)
+        received = bytearray()
+
+        async def read() -> None:
+            while data := await asking.receive():
+                received.extend(data)
+
+        nursery.start_soon(read)
+        await bench.run(200)
+        assert received == sent
+        assert bench.backlog_bytes <= MIB + WRITE_BYTES
+
+    play(scene)
+
+
+def test_responses_given_up_by_the_hundred_leave_the_window_as_it_was() -> None:
+    async def scene(bench: Bench, nursery: trio.Nursery) -> None:
+        for _ in range(60):
+            asking, answering = await bench.open()
+            nursery.start_soon(answering.send, bytes(2 * MIB))
+            await bench.run(20)
+            asking.close()
+            await bench.run(10)
+            answering.close()
+            await bench.run(5)
+        for side in (bench.dialler, bench.listener):
+            assert side.connection._streams == {}
+            assert side.quic.backlog_bytes() == 0
+        asking, answering = await bench.open()
+        nursery.start_soon(answering.send, b"x" * SETTINGS.stream_window_bytes)
+        await bench.run(20)
+        assert len(await asking.receive()) == SETTINGS.stream_window_bytes
+
+    play(scene)
+
+
+def test_a_request_given_up_while_it_waits_for_a_stream_leaves_the_connection_whole() -> None:
+    async def scene(bench: Bench, nursery: trio.Nursery) -> None:
+        held = [await bench.open() for _ in range(SETTINGS.requests_per_peer)]
+        assert bench.dialler.quic.streams_left() == 0
+        async with trio.open_nursery() as waiting:
+            waiting.start_soon(bench.dialler.connection.open_stream)
+            await bench.run(10)
+            waiting.cancel_scope.cancel()
+        for asking, answering in held:
+            nursery.start_soon(answering.send, b"!")
+            await bench.run(5)
+            assert await asking.receive() == b"!"
+            asking.close()
+            answering.close()
+        await bench.run(20)
+        await bench.open()
+
+    play(scene)
+
+
+def test_a_peer_that_resets_its_streams_gets_them_back() -> None:
+    async def scene(bench: Bench, nursery: trio.Nursery) -> None:
+        for _ in range(20):
+            stream = await bench.dialler.connection.open_stream()
+            stream.close()
+            await bench.run(10)
+            for other in bench.listener.streams:
+                with pytest.raises(UnreachableError, match="gave the request up"):
+                    await other.receive()
+                other.close()
+            bench.listener.streams.clear()
+            await bench.run(10)
+        assert bench.listener.connection._streams == {}
+
+    play(scene)
+
+
+def test_a_response_that_nobody_takes_is_given_up() -> None:
+    async def scene(bench: Bench, nursery: trio.Nursery) -> None:
+        _, answering = await bench.open()
+        with pytest.raises(UnreachableError, match=r"took nothing for 0\.05 s"):
+            await answering.send(bytes(8 * MIB), stall_s=0.05)
+        answering.close()
+        assert bench.listener.quic.backlog_bytes() == 0
+
+    play(scene)
+
+
+def test_everything_that_waits_ends_with_the_connection() -> None:
+    async def scene(bench: Bench, nursery: trio.Nursery) -> None:
+        asking, answering = await bench.open()
+        for _ in range(SETTINGS.requests_per_peer - 1):
+            await bench.open()
+        ended = []
+
+        async def fails(act: Callable[[], Awaitable[object]]) -> None:
+            with pytest.raises(UnreachableError, match="the link ended: enough"):
+                await act()
+            ended.append(act)
+
+        listener, dialler = bench.listener.connection, bench.dialler.connection
+        nursery.start_soon(fails, lambda: answering.send(bytes(8 * MIB)))
+        nursery.start_soon(fails, asking.receive)
+        nursery.start_soon(fails, dialler.open_stream)
+        nursery.start_soon(fails, lambda: ask(dialler, b"", 1))
+        nursery.start_soon(dialler.ping)
+        await wait_all_tasks_blocked()
+        listener.close(CloseCode.LEFT, "enough")
+        await bench.run(5)
+        assert len(ended) == 4
+        assert dialler.ending is not None
+        assert (dialler.ending.text, dialler.ending.by_peer) == ("enough", True)
+        assert not dialler.send_control(b"")
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    ("response", "error"),
+    [
+        (b"", "before its head"),
+        (bytes(8), "before its head"),
+        (b"\x02" + bytes(8), "status 2"),
+        (b"\x00" + (5).to_bytes(8) + b"four", "4 bytes instead of 5"),
+        (b"\x00" + (3).to_bytes(8) + b"four", "4 bytes instead of 3"),
+        (b"\x00" + (101).to_bytes(8), "101 bytes, allowed are 100"),
+        (b"\x01" + (1025).to_bytes(8), "1025 bytes, allowed are 1024"),
+        (b"\x01" + (4).to_bytes(8) + b"\xffno\n", "refused: \ufffdno"),
+    ],
+)
+def test_i08_a_malformed_response_is_a_remote_error(response: bytes, error: str) -> None:
+    async def scene(bench: Bench, nursery: trio.Nursery) -> None:
+        found = []
+
+        async def attempt() -> None:
+            with pytest.raises(Exception, match=error) as caught:
+                await ask(bench.dialler.connection, b"?", 100)
+            found.append(caught.typename)
+
+        nursery.start_soon(attempt)
+        await bench.run(5)
+        nursery.start_soon(bench.listener.streams[0].send, response)
+        await bench.run(10)
+        assert found == ["RemoteError"]
+
+    play(scene)
+
+
+def test_a_request_that_stops_coming_is_given_up() -> None:
+    async def scene(bench: Bench, nursery: trio.Nursery) -> None:
+        stream = await bench.dialler.connection.open_stream()
+        bench.dialler.connection.write(stream.id, b"begins", last=False)
+        await bench.run(5)
+
+        async def never(request: bytes) -> bytes:
+            raise AssertionError(request)
+
+        answers = Answers(OverlaySettings(stall_s=0.05))
+        await answers.answer(bench.listener.connection, bench.listener.streams[0], never)
+        await bench.run(5)
+        with pytest.raises(UnreachableError, match="gave the request up"):
+            await stream.receive()
+
+    play(scene)
