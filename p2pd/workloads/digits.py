@@ -30,7 +30,7 @@ CLASSES = 10
 VALIDATION_SAMPLES = 360
 SPLIT_SEED = 0
 WARM_UP_STEPS = 10
-HALF_LIFE_STEPS = 300
+HALF_LIFE_STEPS = 200
 """The learning rate halves in so many steps: heads that are averaged jump about otherwise."""
 
 
