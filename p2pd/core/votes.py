@@ -8,6 +8,8 @@ from p2pd.core.signed import Signed
 
 MAX_REASONS = 32
 NO_ROUND = -1
+MAX_ROUND = 2**31 - 1
+"""No height comes near; whoever names a later round is not listened to."""
 
 
 class Step(IntEnum):
@@ -55,7 +57,9 @@ class Vote:
     def __post_init__(self) -> None:
         if self.step not in (Step.PREVOTE, Step.PRECOMMIT):
             raise ValueError("a vote is a prevote or a precommit")
-        if self.round < 0 or not NO_ROUND <= self.just < self.round:
+        if not 0 <= self.round <= MAX_ROUND:
+            raise ValueError(f"a round is from 0 to {MAX_ROUND}")
+        if not NO_ROUND <= self.just < self.round:
             raise ValueError("just must name an earlier round")
         if self.just != NO_ROUND and (self.step != Step.PREVOTE or self.value is None):
             raise ValueError("only a prevote for a value has a just")

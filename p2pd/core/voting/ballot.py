@@ -35,9 +35,9 @@ class Voter:
         proposal = held.proposal.content
         checked = results.judged(proposal.choices)
         value = results.value(proposal.choices)
-        if checked is None and (
-            value is None or proposal.pol == NO_ROUND or Defence.JUDGEMENT in self.off
-        ):
+        # With a quorum others derived it: what could not be fetched at first is waited for.
+        judged = proposal.pol == NO_ROUND or Defence.JUDGEMENT in self.off
+        if (checked if judged else value) is None:
             return None
         if value is None or not results.objective(value) or not self._fits(held, results, value):
             return Ballot(None, NO_ROUND, checked.reasons[:MAX_REASONS] if checked else ())

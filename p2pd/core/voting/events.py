@@ -68,11 +68,14 @@ class Built:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Answers Check, however late."""
+    """Answers Check, however late; a second answer replaces the first."""
 
     choices: bytes
     value: DecisionId | None
-    """None where no decision can be derived; then not objective."""
+    """None where no decision could be derived, as when what it names could not be fetched in time.
+
+    That refuses a fresh proposal. One with a quorum is waited for, until its timer.
+    """
     objective: bool
     judgement: Judgement
     reasons: tuple[Reason, ...]

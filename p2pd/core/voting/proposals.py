@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from p2pd.core.ids import DecisionId
 from p2pd.core.signed import Scope, Signed
-from p2pd.core.votes import NO_ROUND, Vote
+from p2pd.core.votes import MAX_ROUND, NO_ROUND, Vote
 from p2pd.core.voting.members import Members
 from p2pd.core.voting.quorums import one_prevote_each, quorate_rounds
 from p2pd.errors import RemoteError
@@ -27,7 +27,9 @@ class Proposal:
     """The prevotes of round pol and their closure; empty for a fresh proposal."""
 
     def __post_init__(self) -> None:
-        if self.round < 0 or not NO_ROUND <= self.pol < self.round:
+        if not 0 <= self.round <= MAX_ROUND:
+            raise ValueError(f"a round is from 0 to {MAX_ROUND}")
+        if not NO_ROUND <= self.pol < self.round:
             raise ValueError("pol must name an earlier round")
         if (self.pol == NO_ROUND) != (not self.quorum):
             raise ValueError("a quorum is carried exactly if pol names its round")

@@ -25,14 +25,23 @@ class Results:
         self._started_s[choices] = now_s
         return True
 
+    def retry(self, choices: bytes) -> None:
+        """Lets choices be checked again from which no decision could be derived."""
+        checked = self._judged.get(choices)
+        if checked is not None and checked.value is None:
+            del self._judged[choices]
+            self._started_s.pop(choices, None)
+
     def finish(self, checked: Checked, now_s: float) -> None:
-        first = checked.choices not in self._judged
+        known = self._judged.get(checked.choices)
+        self._judged[checked.choices] = checked
+        if checked.value is None:
+            return
         started_s = self._started_s.get(checked.choices)
+        first = known is None or known.value is None
         if first and started_s is not None and checked.choices != self._undecided:
             self._times.add(now_s - started_s)
-        self._judged[checked.choices] = checked
-        if checked.value is not None:
-            self.learn(checked.value, checked.choices, objective=checked.objective)
+        self.learn(checked.value, checked.choices, objective=checked.objective)
 
     def learn(self, value: DecisionId, choices: bytes, *, objective: bool) -> None:
         self._values[choices] = value

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar, assert_never
 
 from p2pd.core.ids import DecisionId, PublicKey
 from p2pd.core.signed import Scope, Signed
-from p2pd.core.votes import NO_ROUND, Certificate, Reason, ReasonKind, Step, Vote
+from p2pd.core.votes import MAX_ROUND, NO_ROUND, Certificate, Reason, ReasonKind, Step, Vote
 from p2pd.core.voting.ballot import Ballot, Voter
 from p2pd.core.voting.box import Box
 from p2pd.core.voting.durable import Backed, Memory
@@ -177,6 +177,8 @@ class Rules:
 
     def _start_round(self, round_: int, now_s: float) -> None:
         here = self.memory.position
+        if round_ > MAX_ROUND:
+            return  # only liars of weight a lead there, and then no progress is promised
         if not here.closed:
             self.effects.append(Closed())
         self._stand(round_=round_, step=Step.PROPOSE, closed=True)
@@ -209,11 +211,14 @@ class Rules:
         held = self._box.shelf.get(here.round)
         if here.step != Step.PROPOSE or held is None:
             return False
+        first = Timer.CHECK not in self._marks
+        if first:
+            self._results.retry(held.proposal.content.choices)
         ballot = self._voter.ballot(held, self._results, self.memory.locked)
         if ballot is not None:
             self._prevote(ballot)
             return True
-        if Timer.CHECK not in self._marks:
+        if first:
             self._marks.add(Timer.CHECK)
             self._disarm(Timer.PROPOSE)
             self._arm(Timer.CHECK, now_s + self._checks.timeout_s(here.round))
@@ -224,7 +229,7 @@ class Rules:
     def _on_prevotes_for_a_value(self) -> bool:
         """valid follows the highest round up to this one; a lock is taken in this round only."""
         here, valid = self.memory.position, self.memory.valid
-        for round_ in range(here.round, valid.round if valid else NO_ROUND, -1):
+        for round_ in self._tally.quorate(valid.round if valid else NO_ROUND, here.round):
             for value in self._tally.quorums(round_):
                 objective = self._results.objective(value)
                 if objective is None:

@@ -225,6 +225,17 @@ class Tally:
         ledger = self._rounds.get(round_)
         return ledger.quorums if ledger else []
 
+    def quorate(self, low: int, high: int) -> list[int]:
+        """Rounds above low and up to high in which a decision has such a quorum, highest first."""
+        return sorted(
+            (
+                round_
+                for round_, ledger in self._rounds.items()
+                if ledger.quorums and low < round_ <= high
+            ),
+            reverse=True,
+        )
+
     def nil_quorum(self, round_: int) -> bool:
         count = self._count(Step.PREVOTE, round_, None)
         return count is not None and count.weight >= self._members.quorum

@@ -2,11 +2,13 @@
 
 import pytest
 
-from p2pd.core.votes import MAX_REASONS, NO_ROUND, Reason, ReasonKind, Vote
+from p2pd.core.votes import MAX_REASONS, MAX_ROUND, NO_ROUND, Reason, ReasonKind, Vote
 from p2pd.core.voting.events import (
     Check,
+    Checked,
     Judgement,
     Persist,
+    RoundStarted,
     Send,
 )
 from p2pd.core.voting.rules import SLOW
@@ -175,3 +177,51 @@ def test_a_check_that_outlives_its_timer_is_measured_and_kept() -> None:
     assert bench.checks.timeout_s(0) == 60.0
     # Nobody else was heard, so that this is still the round; a quorum of prevotes now finds the value known.
     assert sent_votes(bench.prevotes(0, A, 0, 2, 3)) == [precommitted(0, A)]
+
+
+UNFETCHABLE = Reason(ReasonKind.UNFETCHABLE, b"u" * 32, 0)
+
+
+def not_derived(choices: bytes) -> Checked:
+    return Checked(choices, None, False, Judgement.ACCEPT, (UNFETCHABLE,))
+
+
+def test_what_cannot_be_fetched_refuses_a_fresh_proposal_and_says_so() -> None:
+    bench = Bench(FOUR, 1)
+    bench.close()
+    bench.hear(proposal(FOUR, 0, A_CHOICES))
+    effects = bench.machine.handle(not_derived(A_CHOICES), bench.now_s)
+    assert sent_votes(effects) == [prevoted(0, None, NO_ROUND, UNFETCHABLE)]
+
+
+def test_what_could_not_be_fetched_is_tried_again_when_it_is_proposed_again() -> None:
+    bench = Bench(FOUR, 3)
+    bench.close()
+    bench.hear(proposal(FOUR, 0, A_CHOICES))
+    bench.machine.handle(not_derived(A_CHOICES), bench.now_s)
+    into_round(bench, 1)
+    again = proposal(FOUR, 1, A_CHOICES)
+    assert bench.hear(again) == [Check(A_CHOICES, again)]
+    assert sent_votes(bench.checked(A_CHOICES)) == [prevoted(1, A)]
+
+
+def test_a_proposal_with_a_quorum_is_waited_for_while_it_cannot_be_fetched() -> None:
+    bench = Bench(FOUR, 2)
+    bench.close()
+    into_round(bench, 1)
+    quorum = tuple(prevote(FOUR, who, 0, A) for who in (0, 1, 3))
+    bench.hear(proposal(FOUR, 1, A_CHOICES, 0, quorum))
+    assert bench.machine.handle(not_derived(A_CHOICES), bench.now_s) == []
+    assert sent_votes(bench.fetched(A_CHOICES)) == [prevoted(1, A, 0)]
+
+
+def test_i09_a_round_beyond_all_reason_costs_nothing() -> None:
+    bench = Bench(unit_members(3, 2), 2)
+    bench.close()
+    last = bench.hear(prevote(bench.members, 0, MAX_ROUND, None))
+    assert RoundStarted(MAX_ROUND) in last
+    bench.precommits(MAX_ROUND, None, 0, 1)
+    bench.wait(100.0)
+    assert bench.machine.view().round == MAX_ROUND
+    with pytest.raises(ValueError, match="a round is from 0"):
+        prevote(bench.members, 0, MAX_ROUND + 1, None)
