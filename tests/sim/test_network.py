@@ -41,7 +41,10 @@ class Recorder:
 
     async def answer(self, peer: PeerId, request: bytes) -> bytes:
         if request == b"never":
-            await trio.sleep_forever()
+            try:
+                await trio.sleep_forever()
+            finally:
+                self.note("abandoned", peer, request)
         if request == b"refuse":
             raise RemoteError("not for you")
         return request.upper()
@@ -248,6 +251,9 @@ def test_a_request_ends_with_its_link_on_both_sides() -> None:
         async def break_soon() -> None:
             await trio.sleep(1.0)
             bob.transport.disconnect(peer("alice"), "enough")
+            assert bob.handler.of("abandoned") == []
+            await trio.sleep(LinkFaults().delay_min_s / 2)  # before alice can have heard of it
+            assert bob.handler.of("abandoned") == [b"never"]
 
         bench.nursery.start_soon(break_soon)
         with pytest.raises(UnreachableError, match="enough"):
