@@ -110,10 +110,11 @@ def describe(genesis: Genesis) -> list[str]:
             for seat in genesis.validators
         ),
         f"unreachable up to weight {limits.crashed_max}: "
-        f"{_any(outlook.crashes)} may be away and the rest still decide",
+        + _if_any(outlook.crashes, "may be away and the rest still decide", "one can halt it"),
         f"lying       up to weight {limits.lying_max}: "
-        f"{_any(outlook.liars_safe)} may lie and there is still one lineage; "
-        f"{_any(outlook.liars_live)} may lie and heights still end",
+        + _if_any(outlook.liars_safe, "may lie and there is still one lineage", "one can split it")
+        + "; "
+        + _if_any(outlook.liars_live, "may lie and heights still end", "one liar can halt it"),
         "            these allowances do not add up: a liar uses up the room for one that is away",
     ]
 
@@ -129,15 +130,18 @@ def warnings(genesis: Genesis) -> list[str]:
 
 def _alone(genesis: Genesis, outlook: Survival) -> list[str]:
     names = [short(peer_id(seat.key)) for seat in genesis.validators]
-    deciding = [f"validator {names[n]} decides alone" for n in outlook.deciding]
-    halting = [names[n] for n in outlook.halting]
-    if len(halting) == len(names) and len(names) > 1:
-        return [*deciding, "every validator can halt the network alone: none may be away"]
+    # Whoever decides alone holds more than half of the weight: without it nothing is decided.
+    deciding = [
+        f"validator {names[n]} decides alone, and can halt the network" for n in outlook.deciding
+    ]
+    halting = [names[n] for n in outlook.halting if n not in outlook.deciding]
+    if len(halting) == len(names):
+        return ["every validator can halt the network alone: none may be away"]
     return [*deciding, *(f"validator {name} can halt the network alone" for name in halting)]
 
 
-def _any(count: int) -> str:
-    return "none" if count == 0 else f"any {count}"
+def _if_any(count: int, then: str, otherwise: str) -> str:
+    return f"any {count} {then}" if count else otherwise
 
 
 def _count(count: int, noun: str) -> str:

@@ -66,3 +66,9 @@ def parse_config(items: list[str]) -> str:
         except ValueError:
             values[key] = text
     return json.dumps(values, sort_keys=True)
+
+
+def refuse_existing(path: Path) -> None:
+    """For what must not be lost to a second run of the same command."""
+    if path.exists():
+        raise UsageError(f"{path}: exists already: choose another name, or move it away")

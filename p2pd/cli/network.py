@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from p2pd.cli.founding import as_json, describe, found, read_founding, warnings
-from p2pd.cli.inputs import read_genesis
+from p2pd.cli.inputs import read_genesis, refuse_existing
 from p2pd.cli.output import AsJson, group, say, say_json, warn
 from p2pd.core.encoding import encode
 from p2pd.core.genesis import Genesis
@@ -53,6 +53,7 @@ def create(  # noqa: PLR0913 - one parameter per option
         ("--trusted", "trusted"): trusted,
         ("--admission", "admission"): admission,
     }
+    refuse_existing(out)
     signed = found(read_founding(from_file, options))
     write_durably(out, encode(signed))
     _print(signed.genesis, in_json=in_json)

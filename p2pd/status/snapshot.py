@@ -194,7 +194,7 @@ def _plain(value: object) -> Json:
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, bool | int | str):
         return value
-    kind = type(value)
+    kind: type = type(value)
     return {name: _plain(getattr(value, name)) for name in _hints(kind)}
 
 

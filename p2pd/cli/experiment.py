@@ -1,0 +1,98 @@
+"""`p2pd experiment`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import trio
+import typer
+
+from p2pd.cli.inputs import parse_config, read_genesis, read_revision, read_signer
+from p2pd.cli.output import AsJson, group, say, say_json
+from p2pd.cli.reading import revisions_in
+from p2pd.cli.revisions import cost_lines, overrides_of, published_json, revision_json
+from p2pd.cli.tables import print_table
+from p2pd.config.loading import load
+from p2pd.core.ids import short
+from p2pd.daemon.publish import PUBLISH_TABLES, PublishRequest
+from p2pd.daemon.publish import publish as publish_revision
+from p2pd.errors import UsageError
+
+app = group()
+
+GenesisFile = Annotated[Path, typer.Option("--genesis", help="Genesis file of the network.")]
+
+
+@app.command()
+def publish(  # noqa: PLR0913 - one parameter per option
+    *,
+    genesis: GenesisFile,
+    authority: Annotated[
+        list[Path], typer.Option(help="Key file, or data directory with a key, that signs; repeat.")
+    ],
+    out: Annotated[Path, typer.Option(help="Where the record goes: NAME.revision.cbor.")],
+    from_file: Annotated[
+        Path | None,
+        typer.Option("--from", help="TOML file: [revision] [schedule] [merge] [canary]."),
+    ] = None,
+    workload: Annotated[str | None, typer.Option(help="Module of the workload.")] = None,
+    config: Annotated[list[str] | None, typer.Option(help="KEY=VALUE for it; repeat.")] = None,
+    workload_path: Annotated[
+        Path | None, typer.Option(help="Directory of the module, if it is not installed.")
+    ] = None,
+    study: Annotated[str | None, typer.Option(help="Name of the study.")] = None,
+    experiment: Annotated[str | None, typer.Option(help="Name of the experiment.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the revision.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="TABLE.KEY=VALUE, like schedule.deadline_s=60; repeat."),
+    ] = None,
+    in_json: AsJson = False,
+) -> None:
+    """Build a workload, sign the revision, write its record and its first head."""
+    options = {
+        "workload": workload,
+        "config": parse_config(config) if config else None,
+        "study": study,
+        "experiment": experiment,
+        "name": name,
+    }
+    tables = load(from_file, PUBLISH_TABLES, overrides_of(options, settings or []))
+    request = PublishRequest(
+        genesis=read_genesis(genesis),
+        signers=tuple(read_signer(path) for path in authority),
+        out=out,
+        workload_paths=(workload_path,) if workload_path else (),
+        log=lambda line: typer.echo(f"workload: {line}", err=True),
+        **tables,
+    )
+    published = trio.run(publish_revision, request)
+    if in_json:
+        say_json(published_json(published))
+    else:
+        say(*cost_lines(published))
+
+
+@app.command("list")
+def list_revisions(
+    genesis: GenesisFile,
+    files: Annotated[list[Path] | None, typer.Argument(help="Records of revisions.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Data directory of a node.")] = None,
+    in_json: AsJson = False,
+) -> None:
+    """List the revisions that a node has, or those in files."""
+    if (data_dir is None) == (not files):
+        raise UsageError("name either --data-dir or files of revisions")
+    network = read_genesis(genesis)
+    found = [read_revision(path, network) for path in files or ()]
+    rows: list[dict[str, Any]] = [
+        revision_json(one) for one in found + (revisions_in(data_dir, network) if data_dir else [])
+    ]
+    if in_json:
+        say_json(rows)
+        return
+    columns = ("revision", "study", "experiment", "name", "workload", ">samples", ">parameters")
+    cells = [
+        [short(bytes.fromhex(row["revision"])), *(str(row[c.lstrip(">")]) for c in columns[1:])]
+        for row in rows
+    ]
+    print_table(columns, cells)

@@ -1,0 +1,45 @@
+"""`p2pd fleet`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from p2pd.cli.output import AsJson, group, say, say_json
+from p2pd.cli.tables import print_table
+from p2pd.daemon import fleet
+
+app = group()
+
+FleetFile = Annotated[Path, typer.Argument(help="Fleet file, TOML.")]
+
+
+@app.command()
+def up(file: FleetFile, in_json: AsJson = False) -> None:
+    """Start all nodes of a fleet on this machine."""
+    code = fleet.up(file)
+    if in_json:
+        say_json(fleet.status(file))
+    raise typer.Exit(code)
+
+
+@app.command()
+def down(file: FleetFile, in_json: AsJson = False) -> None:
+    """Stop the nodes of a fleet that run here."""
+    code = fleet.down(file)
+    if in_json:
+        say_json(fleet.status(file))
+    raise typer.Exit(code)
+
+
+@app.command()
+def status(file: FleetFile, in_json: AsJson = False) -> None:
+    """Say which nodes of a fleet run, and where each stands."""
+    rows = fleet.status(file)
+    if in_json:
+        say_json(rows)
+    elif rows:
+        columns = list(rows[0])
+        print_table(columns, [[str(row[column]) for column in columns] for row in rows])
+    else:
+        say("no node of this fleet is known here")

@@ -1,0 +1,98 @@
+"""Revisions in words, and what publishing one says of its cost."""
+
+import json
+from collections.abc import Mapping
+from math import prod
+
+from p2pd.config.loading import Override
+from p2pd.config.schema import keys_of
+from p2pd.core.revision import Revision
+from p2pd.daemon.publish import PUBLISH_TABLES, Published
+from p2pd.errors import UsageError
+
+
+def overrides_of(options: Mapping[str, str | None], settings: list[str]) -> list[Override]:
+    """Options of the table [revision], and TABLE.KEY=VALUE settings of all tables.
+
+    Raises:
+        UsageError: a setting is not written so, or names no key.
+    """
+    given = [
+        Override(f"--{key}", "revision", key, value)
+        for key, value in options.items()
+        if value is not None
+    ]
+    return [*given, *(_setting(text) for text in settings)]
+
+
+def _setting(text: str) -> Override:
+    place, separator, value = text.partition("=")
+    table, _, key = place.partition(".")
+    if not separator or table not in PUBLISH_TABLES or key not in keys_of(PUBLISH_TABLES[table]):
+        known = [f"{name}.{key}" for name, kind in PUBLISH_TABLES.items() for key in keys_of(kind)]
+        raise UsageError(f"--set {text!r} must be TABLE.KEY=VALUE; keys are {', '.join(known)}")
+    try:
+        parsed = json.loads(value)
+    except ValueError:
+        parsed = value
+    return Override(f"--set {place}", table, key, parsed)
+
+
+def revision_json(revision: Revision) -> dict[str, object]:
+    return {
+        "revision": revision.id.hex(),
+        "study": revision.study,
+        "experiment": revision.experiment,
+        "name": revision.name,
+        "workload": revision.workload.module,
+        "config": json.loads(revision.workload.config),
+        "source": revision.workload.source.hex(),
+        "metric": revision.workload.metric,
+        "samples": revision.data.samples,
+        "shard_samples": revision.data.shard_samples,
+        "parameters": sum(prod(t.shape) for t in revision.schema.tensors if not t.buffer),
+        "max_roster": revision.schedule.max_roster,
+        "deadline_s": revision.schedule.deadline_ms / 1000,
+        "merge": revision.merge.name,
+        "head": revision.head.hex(),
+    }
+
+
+def published_json(published: Published) -> dict[str, object]:
+    return {
+        **revision_json(published.signed.revision),
+        "record_file": str(published.record_file),
+        "head_file": str(published.head_file),
+        "update_bytes": published.update_bytes,
+        "window_bytes": published.window_bytes,
+    }
+
+
+def cost_lines(published: Published) -> list[str]:
+    """What was written, and what each window of it costs."""
+    revision = published.signed.revision
+    schedule = revision.schedule
+    deadline_s = schedule.deadline_ms / 1000
+    rate = published.window_bytes / deadline_s
+    return [
+        f"revision   {revision.study} / {revision.experiment} / {revision.name}",
+        f"id         {revision.id.hex()}",
+        f"record     {published.record_file}",
+        f"head       {published.head_file}",
+        f"workload   {revision.workload.module}, source {revision.workload.source.hex()}",
+        f"data       {revision.data.samples} samples in {revision.data.shards} microshards",
+        f"update     {size(published.update_bytes)}: what each trainer sends per window",
+        f"validator  takes in {size(published.window_bytes)} per window from a full roster of "
+        f"{schedule.max_roster}: {size(round(rate))}/s over a deadline of {deadline_s:g} s",
+        f"trainer    takes in one head per window: {size(published.update_bytes)}",
+    ]
+
+
+def size(count: int) -> str:
+    """Bytes for people, in powers of ten."""
+    value, unit = float(count), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if value < 1000:
+            break
+        value, unit = value / 1000, larger
+    return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"

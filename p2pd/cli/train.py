@@ -1,0 +1,39 @@
+"""`p2pd train`: the same training alone, in one process, as what a fleet is compared with."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from p2pd.cli.alone import Job, curve, train
+from p2pd.cli.inputs import parse_config
+from p2pd.cli.output import AsJson, say, say_json
+
+
+def command(  # noqa: PLR0913 - one parameter per option
+    *,
+    local: Annotated[str, typer.Option(metavar="MODULE", help="Module of the workload.")],
+    samples: Annotated[int, typer.Option(min=1, help="How many samples to train on in all.")],
+    config: Annotated[list[str] | None, typer.Option(help="KEY=VALUE for it; repeat.")] = None,
+    every: Annotated[
+        int, typer.Option(min=0, help="Samples between measurements; 0 for 20 of them.")
+    ] = 0,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads of torch.")] = 1,
+    workload_path: Annotated[
+        Path | None, typer.Option(help="Directory of the module, if it is not installed.")
+    ] = None,
+    in_json: AsJson = False,
+) -> None:
+    job = Job(
+        module=local,
+        config=parse_config(config or []),
+        samples=samples,
+        every=every or max(1, samples // 20),
+        threads=threads,
+        path=workload_path,
+    )
+    trained = train(job, report=(lambda _: None) if in_json else say)
+    if in_json:
+        say_json(trained)
+    else:
+        say("", *curve(trained["points"], trained["metric"]))

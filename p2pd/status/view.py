@@ -1,0 +1,329 @@
+"""A snapshot as a screen: pure, and for any width from 80 columns on.
+
+One, two or three columns of panels, as there is room. Colours carry nothing that words do not.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from p2pd.status.pictures import bar, clock, size, spark
+from p2pd.status.snapshot import (
+    DecisionInfo,
+    LeaseInfo,
+    PeerInfo,
+    RevisionInfo,
+    Snapshot,
+    StandingInfo,
+    TrainingInfo,
+    VotingInfo,
+)
+
+SHORT = 10
+"""Hex digits of an id on screen."""
+TWO_COLUMNS_AT, THREE_COLUMNS_AT = 100, 140
+ROWS = 8
+"""Of each table; the rest is counted."""
+SCORE_FULL = 1024
+
+LEASE_LOOK = {
+    "training": ("◐", "cyan"),
+    "announced": ("◕", "blue"),
+    "accepted": ("●", "green"),
+    "rejected": ("✗", "red"),
+    "released": ("○", "bright_black"),
+}
+STEPS = ("train", "propose", "prevote", "precommit")
+DIM = "bright_black"
+BAR_COLUMNS = 14
+
+Justify = Literal["left", "right"]
+
+
+def view(snapshot: Snapshot, columns: int, rows: int = ROWS) -> RenderableType:
+    """The whole screen, with at most so many rows in each table."""
+    heights = [_height_panel(revision, snapshot, rows) for revision in snapshot.revisions]
+    decisions = [_decisions_panel(revision, rows) for revision in snapshot.revisions]
+    peers = _panel(_peers_title(snapshot.peers), _peers(snapshot.peers, rows))
+    standing, transfers = _standing_panels(snapshot, rows), _transfer_panels(snapshot, rows)
+    if columns >= THREE_COLUMNS_AT:
+        stacks = [heights, [*decisions, *transfers], [peers, *standing]]
+    elif columns >= TWO_COLUMNS_AT:
+        stacks = [[*heights, peers], [*decisions, *standing, *transfers]]
+    else:
+        stacks = [[*heights, *decisions, peers, *standing, *transfers]]
+    progress = [_progress_panel(revision, columns) for revision in snapshot.revisions]
+    if not progress:
+        progress = [_panel("revisions", Text("none is served here", style=DIM))]
+    return Group(_head(snapshot), *progress, _side_by_side(stacks), _foot(snapshot))
+
+
+def _side_by_side(stacks: Sequence[Sequence[RenderableType]]) -> RenderableType:
+    filled = [stack for stack in stacks if stack]
+    grid = Table.grid(expand=True)
+    for _ in filled:
+        grid.add_column(ratio=1)
+    grid.add_row(*(Group(*stack) for stack in filled))
+    return grid
+
+
+def _panel(title: str, content: RenderableType) -> Panel:
+    return Panel(
+        content, title=f"[bold]{title}[/]", title_align="left", border_style=DIM, padding=(0, 1)
+    )
+
+
+# The node
+
+
+def _head(snapshot: Snapshot) -> RenderableType:
+    node = snapshot.node
+    line = Text()
+    line.append(" p2pd ", style="bold black on cyan")
+    line.append(f" {node.name or node.peer[:SHORT]}", style="bold")
+    line.append(f"  {node.role}", style="cyan")
+    line.append(f"  of {node.network}")
+    line.append(f"  {node.address or 'no address'}", style=DIM)
+    line.append(f"  up {clock(node.uptime_s)}", style=DIM)
+    return Group(line, *(Text(f" ! {what}", style="bold yellow") for what in node.degraded))
+
+
+def _foot(snapshot: Snapshot) -> Text:
+    """What has come in, and what of it was refused."""
+    line = Text(style=DIM, overflow="ellipsis", no_wrap=True)
+    heard = ", ".join(f"{one.count:,} {one.what}s" for one in snapshot.heard)
+    line.append(f" heard {heard or 'nothing yet'}")
+    if snapshot.refused:
+        refused = ", ".join(f"{one.count:,} {one.what}" for one in snapshot.refused)
+        line.append(f"   refused: {refused}", style="yellow")
+    return line
+
+
+# A revision
+
+
+def _progress_panel(revision: RevisionInfo, columns: int) -> RenderableType:
+    title = f"{revision.study} / {revision.experiment} / {revision.name}"
+    return _panel(f"{title}  {revision.revision[:SHORT]}", _progress(revision, columns))
+
+
+def _height_panel(revision: RevisionInfo, snapshot: Snapshot, rows: int) -> RenderableType:
+    window: list[RenderableType] = [_window_line(revision)]
+    if revision.voting is not None:
+        window.append(_voting(revision.voting))
+    if revision.training is not None:
+        window.append(_training(revision.training))
+    if revision.leases:
+        window.append(_leases(revision.leases, snapshot.node.peer, rows))
+    return _panel(f"height {revision.height + 1}", Group(*window))
+
+
+def _decisions_panel(revision: RevisionInfo, rows: int) -> RenderableType:
+    return _panel("decisions", _decisions(revision, rows))
+
+
+def _progress(revision: RevisionInfo, columns: int) -> RenderableType:
+    line = Text()
+    line.append("head ", style=DIM)
+    line.append(revision.head[:SHORT], style="bold")
+    line.append(f"   {revision.heads} promoted", style="green")
+    line.append(f"   epoch {revision.epoch}   {revision.samples:,} samples")
+    metrics = [d.metric for d in revision.decisions if d.metric is not None]
+    if not metrics:
+        return line
+    best = max(metrics) if revision.higher_is_better else min(metrics)
+    curve = Text()
+    curve.append(f"{revision.metric} ", style=DIM)
+    curve.append(f"{metrics[-1]:.4f} ", style="bold green")
+    curve.append(spark(metrics, max(10, columns - 46)), style="green")
+    curve.append(f" best {best:.4f}", style=DIM)
+    return Group(line, curve)
+
+
+def _window_line(revision: RevisionInfo) -> Text:
+    if revision.plan == "finished":
+        return Text("finished: the revision has come to its end", style="bold green")
+    if revision.plan == "idle":
+        return Text("idle: waiting for a trainer", style="yellow")
+    line = Text()
+    if revision.closes_in_s is None or not revision.deadline_s:
+        line.append("window open", style=DIM)
+        return line
+    left = max(0.0, revision.closes_in_s)
+    line.append("closes in ", style=DIM)
+    line.append(f"{clock(left)} ", style="bold")
+    line.append(bar(1 - left / revision.deadline_s, BAR_COLUMNS), style="cyan")
+    return line
+
+
+def _voting(voting: VotingInfo) -> RenderableType:
+    """The way of a height: which steps are behind it, and how much weight the votes have."""
+    steps = Text()
+    at = STEPS.index({"idle": "train"}.get(voting.step, voting.step))
+    for number, step in enumerate(STEPS):
+        mark, style = ("●", "green") if number < at else ("○", DIM)
+        if number == at:
+            mark, style = "◉", "bold cyan"
+        steps.append(f"{mark} {step}", style=style)
+        steps.append("  " if step != STEPS[-1] else "")
+    lines: list[RenderableType] = [steps]
+    if at > 0:
+        lines.append(
+            Text(f"round {voting.round}, proposed by {voting.proposer[:SHORT]}", style=DIM)
+        )
+        lines.append(_weight("prevotes  ", voting.prevoted, voting))
+        lines.append(_weight("precommits", voting.precommitted, voting))
+    if voting.listening:
+        lines.append(Text("listening before the first vote after a restart", style="yellow"))
+    if voting.muted:
+        lines.append(Text("silent: this key voted elsewhere at this height", style="bold red"))
+    return Group(*lines)
+
+
+def _weight(what: str, weight: int, voting: VotingInfo) -> Text:
+    enough = weight >= voting.quorum
+    line = Text(f"{what} ", style=DIM)
+    line.append(
+        bar(weight / voting.weight, BAR_COLUMNS, mark=voting.quorum / voting.weight),
+        style="green" if enough else "cyan",
+    )
+    line.append(f" {weight} of {voting.weight}", style="bold" if enough else "")
+    line.append(f", quorum {voting.quorum}", style=DIM)
+    return line
+
+
+def _training(training: TrainingInfo) -> Text:
+    style = {"training": "bold cyan", "published": "green", "released": "yellow"}
+    line = Text("this node  ", style=DIM)
+    line.append(training.stage, style=style.get(training.stage, ""))
+    if training.samples:
+        line.append(f" {training.samples:,} samples")
+    line.append(f" for {clock(training.elapsed_s)}", style=DIM)
+    return line
+
+
+def _leases(leases: Sequence[LeaseInfo], me: str, rows: int) -> RenderableType:
+    table = Table.grid(padding=(0, 2))
+    table.add_column()
+    table.add_column()
+    table.add_column(justify="right")
+    for lease in leases[:rows]:
+        mark, style = LEASE_LOOK.get(lease.state, ("?", ""))
+        name = Text(lease.peer[:SHORT], style="bold" if lease.peer == me else "")
+        table.add_row(
+            Text(f"{mark} {lease.state}", style=style), name, Text(f"{lease.samples:,}", style=DIM)
+        )
+    return Group(table, *_more(len(leases), rows))
+
+
+def _more(count: int, rows: int) -> list[RenderableType]:
+    return [Text(f"and {count - rows} more", style=DIM)] if count > rows else []
+
+
+def _decisions(revision: RevisionInfo, rows: int) -> RenderableType:
+    if not revision.decisions:
+        return Text("none seen yet", style=DIM)
+    table = _table("right", "left", "left", "right", "right", "right")
+    header = ("", "outcome", "head", "cohort", revision.metric[:8], "seconds")
+    table.add_row(*(Text(word, style=DIM) for word in header))
+    for decision in reversed(revision.decisions[-rows:]):
+        table.add_row(*_decision(decision))
+    return table
+
+
+def _table(*justify: Justify) -> Table:
+    table = Table.grid(padding=(0, 1), expand=True)
+    for one in justify:
+        table.add_column(justify=one, no_wrap=True)
+    return table
+
+
+def _decision(decision: DecisionInfo) -> list[Text]:
+    promoted = decision.outcome == "promoted"
+    # kept(blocked-by-canary) is shown as: blocked
+    outcome = decision.outcome.removeprefix("kept(").removesuffix(")").partition("-")[0]
+    cohort = Text(f"{decision.accepted}", style="green")
+    if decision.rejected:
+        cohort.append(f" -{decision.rejected}", style="red")
+    seconds = ""
+    if decision.train_s is not None and decision.overhead_s is not None:
+        seconds = f"{decision.train_s:.0f} + {decision.overhead_s:.1f}"
+    return [
+        Text(str(decision.height), style="bold"),
+        Text(outcome, style="green" if promoted else "yellow"),
+        Text(decision.head[:6], style="" if promoted else DIM),
+        cohort,
+        Text("" if decision.metric is None else f"{decision.metric:.4f}"),
+        Text(seconds, style=DIM),
+    ]
+
+
+# The network
+
+
+def _peers_title(peers: Sequence[PeerInfo]) -> str:
+    linked = sum(peer.linked for peer in peers)
+    return f"peers  {linked} linked, {len(peers) - linked} known"
+
+
+def _peers(peers: Sequence[PeerInfo], rows: int) -> RenderableType:
+    if not peers:
+        return Text("nobody yet", style="yellow")
+    table = _table("left", "left", "right", "right", "right")
+    table.columns[1].no_wrap = False  # roles give way where there is no room for all
+    for peer in sorted(peers, key=lambda peer: (not peer.linked, peer.peer))[:rows]:
+        style = "" if peer.linked else DIM
+        roles = Text(",".join(peer.roles), style="cyan" if peer.linked else DIM)
+        roles.no_wrap, roles.overflow = True, "ellipsis"
+        table.add_row(
+            Text(f"{'●' if peer.linked else '○'} {peer.peer[:SHORT]}", style=style),
+            roles,
+            Text("" if peer.rtt_s is None else f"{peer.rtt_s * 1000:.0f} ms", style=DIM),
+            Text(f"↑{size(peer.sent_bytes)}" if peer.linked else "", style=DIM),
+            Text(f"↓{size(peer.received_bytes)}" if peer.linked else "", style=DIM),
+        )
+    return Group(table, *_more(len(peers), rows))
+
+
+def _standing_panels(snapshot: Snapshot, rows: int) -> list[RenderableType]:
+    return [
+        _panel("standing", _standing(revision.standing, revision.height, rows))
+        for revision in snapshot.revisions
+        if revision.standing
+    ]
+
+
+def _standing(standing: Sequence[StandingInfo], height: int, rows: int) -> RenderableType:
+    table = Table.grid(padding=(0, 1))
+    for row in standing[:rows]:
+        away = row.quarantined_until > height
+        table.add_row(
+            Text(row.peer[:SHORT]),
+            Text(bar(row.score / SCORE_FULL, 8), style="red" if away else "green"),
+            Text(f"{row.delivered:>3} ok", style="green"),
+            Text(f"{row.rejected} bad" if row.rejected else "", style="red"),
+            Text(f"out to {row.quarantined_until}" if away else "", style="bold red"),
+        )
+    return Group(table, *_more(len(standing), rows))
+
+
+def _transfer_panels(snapshot: Snapshot, rows: int) -> list[RenderableType]:
+    return [_panel("transfers", _transfers(snapshot, rows))] if snapshot.transfers else []
+
+
+def _transfers(snapshot: Snapshot, rows: int) -> RenderableType:
+    table = Table.grid(padding=(0, 1))
+    for transfer in snapshot.transfers[:rows]:
+        whole = transfer.size_bytes
+        done = f"{size(transfer.done_bytes)} of {size(whole)}" if whole else "asking"
+        table.add_row(
+            Text(transfer.artifact[:SHORT]),
+            Text(bar(transfer.done_bytes / whole if whole else 0.0, 8), style="cyan"),
+            Text(done),
+            Text(f"from {transfer.providers}", style=DIM),
+        )
+    return Group(table, *_more(len(snapshot.transfers), rows))
