@@ -61,7 +61,7 @@ class Machine:
                 self._results.learn(backed.value, backed.choices, objective=True)
         self._box.tally.add_all(memory.votes())
         for proposal in memory.proposals():
-            self._box.add_proposal(proposal)
+            self._box.add_own_proposal(proposal)
 
     # The face
 

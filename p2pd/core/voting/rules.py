@@ -30,7 +30,6 @@ from p2pd.core.voting.proposals import PROPOSAL, Proposal
 from p2pd.core.voting.quorums import VOTE
 from p2pd.core.voting.results import Results
 from p2pd.core.voting.timers import CheckTimes, Timer, propose_timeout_s
-from p2pd.errors import RemoteError
 
 T = TypeVar("T")
 
@@ -74,6 +73,8 @@ class Rules:
         self._marks: set[Timer] = set()
         """Timers that this round armed: each is armed once."""
         self._wanted: set[DecisionId] = set()
+        self._building: int | None = None
+        """The round that choices were asked for."""
 
     def settle(self, now_s: float) -> None:
         """Acts until no rule's condition holds."""
@@ -200,6 +201,7 @@ class Rules:
         elif round_ >= self._members.undecided_round:
             self._send_proposal(Proposal(round_, NO_ROUND, self._undecided, ()))
         else:
+            self._building = round_
             self.effects.append(Build(round_))
 
     def _propose_valid(self, valid: Backed) -> None:
@@ -303,11 +305,7 @@ class Rules:
         proposal = self._sign(PROPOSAL, self._scope, content)
         self.memory.add_proposal(proposal)
         self.effects += [Persist(self.memory.encode()), Send(proposal)]
-        try:
-            self._box.add_proposal(proposal)
-        except RemoteError:
-            # With the counting rule switched off a quorum need not convince anyone, me included.
-            return
+        self._box.add_own_proposal(proposal)
 
     def _prevote(self, ballot: Ballot) -> None:
         self._disarm(Timer.PROPOSE, Timer.CHECK)
@@ -330,8 +328,9 @@ class Rules:
 
     def built(self, round_: int, choices: bytes) -> None:
         here = self.memory.position
-        if (here.round, here.step) != (round_, Step.PROPOSE) or self.memory.proposal(round_):
+        if self._building != round_ or (here.round, here.step) != (round_, Step.PROPOSE):
             return
+        self._building = None
         if self.memory.valid is not None:
             self._propose_valid(self.memory.valid)
         else:
