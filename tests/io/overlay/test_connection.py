@@ -21,7 +21,11 @@ from tests.ports.transport_contract import HELLO
 
 ADDRESS = {True: ("192.0.2.1", 1), False: ("192.0.2.2", 2)}
 SETTINGS = OverlaySettings(
-    datagram_bytes=16_000, backlog_bytes=2**20, stream_window_bytes=2**19, requests_per_peer=4
+    datagram_bytes=16_000,
+    backlog_bytes=2**20,
+    stream_window_bytes=2**19,
+    connection_window_bytes=2**20,
+    requests_per_peer=4,
 )
 MIB = 2**20
 
@@ -176,6 +180,43 @@ def test_responses_given_up_by_the_hundred_leave_the_window_as_it_was() -> None:
         assert len(await asking.receive()) == SETTINGS.stream_window_bytes
 
     play(scene)
+
+
+def test_whole_responses_that_nobody_reads_leave_the_window_as_it_was() -> None:
+    async def scene(bench: Bench, nursery: trio.Nursery) -> None:
+        for _ in range(20):
+            asking, answering = await bench.open()
+            await answering.send(bytes(100_000))
+            await bench.run(5)
+            asking.close()
+            answering.close()
+            await bench.run(5)
+        await whole_response_arrives(bench)
+
+    play(scene)
+
+
+def test_whole_responses_that_cross_their_refusal_leave_the_window_as_it_was() -> None:
+    async def scene(bench: Bench, nursery: trio.Nursery) -> None:
+        for _ in range(20):
+            asking, answering = await bench.open()
+            await answering.send(bytes(100_000))
+            asking.close()
+            bench.carry(bench.listener, bench.dialler)
+            bench.dialler.connection.dispatch()
+            answering.close()
+            await bench.run(10)
+        assert bench.dialler.connection._streams == {}
+        await whole_response_arrives(bench)
+
+    play(scene)
+
+
+async def whole_response_arrives(bench: Bench) -> None:
+    asking, answering = await bench.open()
+    await answering.send(bytes(100_000))
+    await bench.run(10)
+    assert sum(map(len, asking._chunks)) == 100_000
 
 
 def test_a_request_given_up_while_it_waits_for_a_stream_leaves_the_connection_whole() -> None:

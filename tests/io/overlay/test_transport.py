@@ -1,14 +1,16 @@
 import random
+from dataclasses import replace
 from functools import partial
 
 import pytest
 import trio
 
+from p2pd.core.hello import Hello
 from p2pd.core.ids import PeerId
 from p2pd.errors import LocalError, RemoteError, UnreachableError, UsageError
-from p2pd.io.overlay import OverlaySettings
-from tests.io.overlay.bench import Relay, nothing, transport, udp
-from tests.ports.transport_contract import Node, running, start
+from p2pd.io.overlay import OverlaySettings, QuicTransport
+from tests.io.overlay.bench import Relay, identity, nothing, transport, udp
+from tests.ports.transport_contract import HELLO, Node, running, start
 
 BRISK = OverlaySettings(dial_s=0.3, keep_alive_s=0.2, probe_s=0.2, handshake_s=0.3)
 """For tests in which something must be given up. Others keep the long default deadlines."""
@@ -140,6 +142,34 @@ def test_many_dials_of_one_address_at_once_share_a_link() -> None:
                 )
             assert len(alice.seen.connections) == len(bob.transport.links()) == 1
             assert not bob.seen.disconnections
+
+    trio.run(main)
+
+
+def test_a_node_says_no_second_hello_to_a_peer_it_is_linked_to() -> None:
+    async def main() -> None:
+        said = 0
+
+        def hello(address: str) -> Hello:
+            nonlocal said
+            said += 1
+            return replace(HELLO, address=address)
+
+        counting = QuicTransport(OverlaySettings(), identity("alice"), hello)
+        async with (
+            running(counting, transport("bob")) as (alice, bob),
+            trio.open_nursery() as nursery,
+        ):
+            relay = Relay(bob.transport.address)
+            await nursery.start(relay.run)
+            async with trio.open_nursery() as dials:
+                for address in (bob.transport.address, relay.address):
+                    dials.start_soon(alice.transport.connect, address, None)
+            await alice.transport.connect(relay.address, None)
+            # Once to say it, once to compare it with bob's.
+            assert said == 2
+            assert len(alice.seen.connections) == 1
+            nursery.cancel_scope.cancel()
 
     trio.run(main)
 
