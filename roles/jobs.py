@@ -3,7 +3,7 @@
 from p2pd.core.artifact import ArtifactKind
 from p2pd.core.ids import ArtifactId, PeerId
 from p2pd.core.validator.events import Fetched, FetchUpdate, Inspect, Inspected, Merge, MergeDone
-from p2pd.errors import LocalError, StoreError
+from p2pd.errors import LocalError, StoreError, UnreachableError
 from p2pd.ports import Services
 
 
@@ -26,7 +26,7 @@ async def inspect(services: Services, effect: Inspect) -> Inspected:
         return Inspected(artifact, None)
     try:
         return Inspected(artifact, await services.math.inspect(effect.job))
-    except (LocalError, StoreError):
+    except (LocalError, StoreError, UnreachableError):
         return Inspected(artifact, None)
 
 
@@ -35,5 +35,5 @@ async def merge(services: Services, effect: Merge) -> MergeDone:
         return MergeDone(effect.inputs, None)
     try:
         return MergeDone(effect.inputs, await services.math.merge(effect.job))
-    except (LocalError, StoreError):
+    except (LocalError, StoreError, UnreachableError):
         return MergeDone(effect.inputs, None)

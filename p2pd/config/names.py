@@ -52,6 +52,10 @@ def parse_address(text: str) -> tuple[str, int]:
     return match["host"].strip("[]"), port
 
 
+def format_address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def _parse_hex(text: str, what: str) -> bytes:
     if HEX.fullmatch(text) is None:
         raise UsageError(f"{what} {text!r} must be lowercase hex digits only")

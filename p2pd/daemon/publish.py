@@ -75,7 +75,7 @@ class ScheduleSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MergeSettings:
-    rule: str = "mean"
+    rule: str = "norm_clipped_mean"
     """mean, norm_clipped_mean or trimmed_mean."""
     clip: float = 2.0
     """norm_clipped_mean: updates longer than so many median norms are scaled down to that."""

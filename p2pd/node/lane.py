@@ -1,6 +1,8 @@
 """One revision on one node: follows its chain, keeps the open height's objects, serves its role. Times are seconds."""
 
+from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import trio
@@ -8,7 +10,7 @@ import trio
 from p2pd.core.artifact import ArtifactKind
 from p2pd.core.chain import check_record
 from p2pd.core.decision import Decision, Record
-from p2pd.core.derive import Setting
+from p2pd.core.derive import Setting, genesis_decision
 from p2pd.core.encoding import decode
 from p2pd.core.gates import largest_artifact_bytes
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId, PublicKey
@@ -41,6 +43,21 @@ JUDGES = frozenset({"validator", "reducer", "bootstrap"})
 """Roles that need what is said about an open window; seeds pass it on."""
 
 
+HISTORY = 256
+"""Heights whose times are remembered, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeightTimes:
+    """Where the time of one height went, as this node saw it."""
+
+    decision: Decision
+    train_s: float
+    """From the plan's adoption to the last update's announcement."""
+    overhead_s: float
+    """From there to this decision's adoption: fetch, screen, merge, evaluate, vote."""
+
+
 class Hub(Protocol):
     """What a node lends to all of its lanes."""
 
@@ -61,9 +78,12 @@ class Lane:
         self.setting = setting
         self.signed = signed
         self.inbox = Inbox[object]()
-        self.pool: Pool
+        self.pool = Pool(setting, genesis_decision(setting))
         self.role: Role
         self.adopted_s = 0.0
+        self.history: deque[HeightTimes] = deque(maxlen=HISTORY)
+        self._heard_s: float | None = None
+        """When the last update of the open window was announced."""
         self.private: set[ArtifactId] = set()
         """Updates of the open window: for validators and reducers only, so that nobody can copy."""
         self.chronicle = Chronicle(hub.ledger, setting)
@@ -130,13 +150,19 @@ class Lane:
         self._unpin_window()
         self.private.clear()
         waited = self.pool.advance(decision)
-        self.adopted_s = trio.current_time()
+        self._note_times(decision, trio.current_time())
         self._pin_head(decision)
         self._tell_all(self._tip())
         self.inbox.put(Adopted(decision))
         for signed in waited:
             self._take(signed, None)
         self._calm.set()
+
+    def _note_times(self, decision: Decision, now_s: float) -> None:
+        trained_s = self.adopted_s if self._heard_s is None else self._heard_s
+        times = HeightTimes(decision, trained_s - self.adopted_s, now_s - trained_s)
+        self.history.append(times)
+        self.adopted_s, self._heard_s = now_s, None
 
     def _pin_head(self, decision: Decision) -> None:
         self._hub.blobs.pin(decision.head, f"head {decision.height}")
@@ -220,6 +246,7 @@ class Lane:
             return
         content = signed.content
         if isinstance(content, Update):
+            self._heard_s = trio.current_time()
             self.private.add(content.artifact)
             self._hub.blobs.pin(content.artifact, f"window {self.pool.height}")
         message = dump_talk(Objects((dump(signed),)))

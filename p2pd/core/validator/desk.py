@@ -103,9 +103,22 @@ class Desk:
         self.started.add(job)
         return [job]
 
-    def forget(self, job: Job) -> None:
-        """A job that came to nothing here may be started again."""
-        self.started.discard(job)
+    def give_up(self, entry: Entry) -> None:
+        """This machine could not look at an update; it may be asked for again."""
+        artifact = entry.update.content.artifact
+        self.started = {
+            job
+            for job in self.started
+            if not (isinstance(job, FetchUpdate) and job.artifact == artifact)
+            and not (isinstance(job, Inspect) and job.job.artifact == artifact)
+        }
+        entry.fetch = Fetch.FAILED
+
+    def forget_merge(self, inputs: bytes) -> None:
+        """A merge that came to nothing here may be started again."""
+        self.started = {
+            job for job in self.started if not (isinstance(job, Merge) and job.inputs == inputs)
+        }
 
     def _advance(self, check: Check) -> tuple[list[Job], Checked | None]:
         entries = [self._entry(candidate) for candidate in check.choices.cohort]

@@ -33,12 +33,8 @@ from p2pd.core.validator.events import (
     Event,
     FetchChoices,
     Fetched,
-    FetchUpdate,
     Halt,
-    Inspect,
     Inspected,
-    Job,
-    Merge,
     MergeDone,
     ObjectSeen,
     Publish,
@@ -169,12 +165,9 @@ class Validator:
         )
         self.votes = Machine(setup, stored)
         if previous.state.plan.state is not PlanState.IDLE:
-            self._evaluate_base()
+            jobs, _ = self.desk.canary(previous.head)
+            self.out += jobs
         self._report()
-
-    def _evaluate_base(self) -> None:
-        jobs, _ = self.desk.canary(self.previous.head)
-        self.out += jobs
 
     # Objects
 
@@ -226,27 +219,16 @@ class Validator:
             if entry.update.content.artifact != event.artifact or entry.verdict is not None:
                 continue
             if event.inspection is None:
-                self._give_up(entry)
+                self.desk.give_up(entry)
             else:
                 inspection = event.inspection
                 self.window.note_verdict(entry, inspection.verdict, inspection.detail, self.now_s)
 
-    def _give_up(self, entry: Entry) -> None:
-        for job in list(self.desk.started):
-            if (
-                isinstance(job, Inspect | FetchUpdate)
-                and _artifact_of(job) == entry.update.content.artifact
-            ):
-                self.desk.forget(job)
-        entry.fetch = Fetch.FAILED
-
     def _on_merged(self, inputs: bytes, merged: Merged | None) -> None:
         if merged is not None:
             self.desk.merged[inputs] = merged
-            return
-        for job in list(self.desk.started):
-            if isinstance(job, Merge) and job.inputs == inputs:
-                self.desk.forget(job)
+        else:
+            self.desk.forget_merge(inputs)
 
     def _on_evaluated(self, head: ArtifactId, evaluation: Evaluation | None) -> None:
         self.evaluations[head] = evaluation
@@ -410,18 +392,6 @@ class Validator:
             return
         self.decided = None
         self.out.append(Adopt(Record(check.decision, certificate)))
-
-
-def _artifact_of(job: Job) -> ArtifactId | None:
-    match job:
-        case Inspect(job=inspect):
-            return inspect.artifact
-        case FetchUpdate(artifact=artifact):
-            return artifact
-        case Merge() | FetchChoices():
-            return None
-        case _:
-            return job.head
 
 
 def _has_grounds(vote: Signed[Vote]) -> bool:

@@ -1,0 +1,37 @@
+PY = .venv/bin/python
+PIP = $(PY) -m pip --disable-pip-version-check install --quiet
+
+# The stamps hold what was installed; a changed pyproject.toml installs again.
+.venv/dev: pyproject.toml
+	test -x $(PY) || python3 -m venv .venv
+	$(PIP) -e '.[dev]'
+	touch .venv/dev
+
+.venv/demo: pyproject.toml constraints.txt
+	test -x $(PY) || python3 -m venv .venv
+	$(PIP) -e '.[torch,demo]' -c constraints.txt
+	touch .venv/demo
+
+setup: .venv/dev  ## the environment for development and tests
+
+demo: .venv/demo  ## sets up, then trains the digits with a fleet on this machine
+	$(PY) -m p2pd.cli demo --keep
+
+test: check  ## sets up, then everything: format, lint, types, layers, sizes, all tests
+	$(PY) -m pytest -q tests
+
+check: setup  ## what each commit must pass besides the tests
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	$(PY) -m mypy
+	.venv/bin/lint-imports
+	$(PY) scripts/check_sizes.py p2pd roles scripts
+
+format: setup
+	$(PY) -m ruff format .
+	$(PY) -m ruff check --fix .
+
+sim: setup  ## fifty simulated fleets under faults
+	$(PY) -m p2pd.cli sim --seeds 50 --windows 10
+
+.PHONY: setup demo test check format sim

@@ -1,0 +1,328 @@
+"""A complete fleet on this machine: separate daemons train the digits until so many heads are certified. Seconds."""
+
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from p2pd.core.derive import Setting
+from p2pd.core.encoding import encode
+from p2pd.core.genesis import Genesis, Seat
+from p2pd.core.ids import PublicKey
+from p2pd.core.revision import Revision
+from p2pd.daemon.demo_report import show
+from p2pd.daemon.outcome import Run, read_outcome
+from p2pd.daemon.processes import NodeProcess, last_words, start_node, status_of, stop_nodes
+from p2pd.daemon.publish import (
+    CanarySettings,
+    MergeSettings,
+    PublishRequest,
+    RevisionSettings,
+    ScheduleSettings,
+    publish,
+)
+from p2pd.daemon.render import node_toml
+from p2pd.errors import P2pError, UsageError
+from p2pd.io.durable import write_durably
+from p2pd.io.keys import Ed25519Signer, create_key, load_or_create_key
+from p2pd.wire.records import seal_genesis
+
+WORKLOAD = "p2pd.workloads.digits"
+DIGITS = 1437
+"""Training samples of the workload."""
+SHARD_SAMPLES = 16
+LIMIT_S = 240.0
+"""A demo that has not come to its end by then has failed."""
+REPORTS_S = 5.0
+"""How long the validators' measurements of the last head may take to come in."""
+POLL_S = 0.25
+DATAGRAM_BYTES = 16_000
+"""Loopback carries large datagrams, and each one costs the same."""
+NODES_MOST = 32
+
+Say = Callable[[str], None]
+Status = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoOptions:
+    directory: Path | None = None
+    """Must not exist or be empty; None takes a new one among the temporary files."""
+    keep: bool = False
+    """Keep the nodes' data of a demo without a directory of its own, too."""
+    trainers: int = 3
+    validators: int = 3
+    reducers: int = 1
+    windows: int = 10
+    """Heads to certify."""
+    in_json: bool = False
+
+    def __post_init__(self) -> None:
+        if min(self.trainers, self.validators, self.windows) < 1 or self.reducers < 0:
+            raise UsageError("a demo needs at least one trainer, one validator and one window")
+        if max(self.trainers, self.validators, self.reducers) > NODES_MOST:
+            raise UsageError(f"a demo on one machine has at most {NODES_MOST} nodes of a role")
+
+    @property
+    def quorum(self) -> int:
+        """Three validators survive a crash with two votes; more of them also survive liars."""
+        return 2 if self.validators == 3 else 2 * self.validators // 3 + 1
+
+    def nodes(self) -> tuple[tuple[str, str], ...]:
+        """(name, role) of each node, the seed first."""
+        counts = (
+            ("bootstrap", "seed", 1),
+            ("validator", "validator", self.validators),
+            ("reducer", "reducer", self.reducers),
+            ("trainer", "trainer", self.trainers),
+            ("viewer", "viewer", 1),
+        )
+        return tuple(
+            (f"{name}{n}", role) for role, name, many in counts for n in range(1, many + 1)
+        )
+
+
+def demo(options: DemoOptions) -> int:
+    """Runs it all and shows what came of it. No process is left, whatever happens. The exit status.
+
+    Raises:
+        UsageError: the directory is in use.
+        P2pError: a node did not start or died, or time ran out; its files are kept.
+    """
+    # With --json, standard output is for the one line at the end.
+    stream = sys.stderr if options.in_json else sys.stdout
+
+    def say(line: str) -> None:
+        stream.write(f"{line}\n")
+        stream.flush()
+
+    directory = _directory(options)
+    outcome = read_outcome(trio.run(_Stage(options, directory, say).play))
+    show(outcome, say, in_json=options.in_json)
+    if options.directory is None and not options.keep and outcome.ok:
+        for name in ("nodes", "configs", "output"):
+            shutil.rmtree(directory / name)
+        say("the nodes' own files are gone: --keep or --dir keeps them")
+    return 0 if outcome.ok else 1
+
+
+def _directory(options: DemoOptions) -> Path:
+    if options.directory is None:
+        return Path(tempfile.mkdtemp(prefix="p2pd-demo-"))
+    directory = options.directory.absolute()
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise UsageError(f"{directory}: exists and is not empty: name another directory")
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+class _Stage:
+    """One demo from its keys to its end."""
+
+    def __init__(self, options: DemoOptions, directory: Path, say: Say) -> None:
+        self.options = options
+        self.directory = directory
+        self.say = say
+        self.nodes: list[NodeProcess] = []
+        self.started_s = 0.0
+
+    async def play(self) -> Run:
+        self.started_s = trio.current_time()
+        self.say(f"files in {self.directory}")
+        signers = {name: self._signer(name) for name, _ in self.options.nodes()}
+        authority = create_key(self.directory / "authority.key")
+        genesis = self._found(signers, authority)
+        self.say("building the workload, to publish its revision")
+        published = await publish(self._request(genesis, authority))
+        revision = published.signed.revision
+        try:
+            await self._start_all()
+            judge = await self._watch()
+        finally:
+            await stop_nodes(self.nodes)
+        self.say("training alone on as many samples, to compare")
+        central = await _train_alone(revision, _revision(judge)["samples"], self.options.windows)
+        rows = _revision(judge)["decisions"]
+        return Run(
+            directory=self.directory,
+            nodes=tuple(
+                (name, role, signers[name].peer.hex()) for name, role in self.options.nodes()
+            ),
+            setting=Setting(genesis, revision),
+            times={row["height"]: (row["train_s"], row["overhead_s"]) for row in rows},
+            central_accuracy=central,
+            seconds=trio.current_time() - self.started_s,
+        )
+
+    def _signer(self, name: str) -> Ed25519Signer:
+        path = self.directory / "nodes" / name
+        path.mkdir(parents=True, mode=0o700)
+        return load_or_create_key(path / "key")
+
+    def _found(self, signers: dict[str, Ed25519Signer], authority: Ed25519Signer) -> Genesis:
+        def keys(*roles: str) -> tuple[PublicKey, ...]:
+            return tuple(signers[name].key for name, role in self.options.nodes() if role in roles)
+
+        genesis = Genesis(
+            name="demo",
+            nonce=authority.sign(b"demo")[:16],
+            authority=(authority.key,),
+            threshold=1,
+            validators=tuple(Seat(key, 1) for key in keys("validator")),
+            quorum=self.options.quorum,
+            admission="open",
+            trusted=keys("trainer", "reducer"),
+        )
+        signed = seal_genesis(genesis, (authority,))
+        write_durably(self.directory / "genesis.cbor", encode(signed))
+        return genesis
+
+    def _request(self, genesis: Genesis, authority: Ed25519Signer) -> PublishRequest:
+        shards = -(-DIGITS // SHARD_SAMPLES)
+        lease = -(-shards // self.options.trainers)
+        return PublishRequest(
+            genesis=genesis,
+            signers=(authority,),
+            out=self.directory / "digits.revision.cbor",
+            revision=RevisionSettings(
+                study="demo", experiment="digits", name="r1", workload=WORKLOAD
+            ),
+            schedule=ScheduleSettings(
+                shard_samples=SHARD_SAMPLES,
+                lease_shards=lease,
+                max_lease_shards=lease,
+                max_roster=max(16, self.options.trainers),
+                deadline_s=60.0,
+                settle_s=0.3,
+                check_limit_s=30.0,
+                end_heads=self.options.windows,
+            ),
+            merge=MergeSettings(),
+            canary=CanarySettings(),
+            log=self.say,
+        )
+
+    async def _start_all(self) -> None:
+        seeds: tuple[str, ...] = ()
+        for name, role in self.options.nodes():
+            self.nodes.append(self._start(name, role, seeds))
+            if role == "bootstrap":
+                seeds = (await self._address_of(self.nodes[0]),)
+        self.say(f"started {len(self.nodes)} nodes")
+
+    def _start(self, name: str, role: str, seeds: tuple[str, ...]) -> NodeProcess:
+        data_dir = self.directory / "nodes" / name
+        config = self.directory / "configs" / f"{name}.toml"
+        config.parent.mkdir(exist_ok=True)
+        self._output(name).parent.mkdir(exist_ok=True)
+        config.write_text(
+            node_toml(
+                role=role,
+                name=name,
+                data_dir=data_dir,
+                genesis=self.directory / "genesis.cbor",
+                record=self.directory / "digits.revision.cbor",
+                seeds=seeds,
+                listen="127.0.0.1:0",
+                datagram_bytes=DATAGRAM_BYTES,
+            )
+        )
+        return start_node(name, config, data_dir, self._output(name), tied=True)
+
+    def _output(self, name: str) -> Path:
+        return self.directory / "output" / f"{name}.txt"
+
+    async def _address_of(self, seed: NodeProcess) -> str:
+        with trio.move_on_after(LIMIT_S):
+            while True:
+                self._check_alive()
+                status = await trio.to_thread.run_sync(status_of, seed.data_dir)
+                if status is not None and status["node"]["address"]:
+                    return f"{status['node']['peer']}@{status['node']['address']}"
+                await trio.sleep(POLL_S)
+        raise P2pError(f"the seed does not come up; see {self._output(seed.name)}")
+
+    def _check_alive(self) -> None:
+        for node in self.nodes:
+            if not node.running:
+                output = self._output(node.name)
+                raise P2pError(f"{node.name} has ended: {last_words(output)} (see {output})")
+
+    async def _watch(self) -> Status:
+        """Until all nodes stand on the last head and it was measured. The first validator's status."""
+        said, complete_s = "", None
+        with trio.move_on_after(LIMIT_S):
+            while True:
+                self._check_alive()
+                statuses = await self._ask_all()
+                now_s = trio.current_time()
+                if (line := self._progress(statuses)) != said:
+                    said = line
+                    self.say(f"{now_s - self.started_s:6.1f} s  {line}")
+                if self._is_complete(statuses):
+                    complete_s = complete_s or now_s
+                    judge = statuses["validator1"]
+                    measured = _revision(judge)["decisions"][-1]["metric"] is not None
+                    if measured or now_s - complete_s > REPORTS_S:
+                        return judge
+                await trio.sleep(POLL_S)
+        raise P2pError(f"no end after {LIMIT_S:g} s: {said}; see {self.directory / 'output'}")
+
+    async def _ask_all(self) -> dict[str, Status]:
+        statuses: dict[str, Status] = {}
+
+        async def ask_one(node: NodeProcess) -> None:
+            status = await trio.to_thread.run_sync(status_of, node.data_dir)
+            if status is not None:
+                statuses[node.name] = status
+
+        async with trio.open_nursery() as nursery:
+            for node in self.nodes:
+                nursery.start_soon(ask_one, node)
+        return statuses
+
+    def _is_complete(self, statuses: dict[str, Status]) -> bool:
+        revisions = [_revision(status) for status in statuses.values()]
+        return (
+            len(revisions) == len(self.nodes)
+            and all(revision["heads"] >= self.options.windows for revision in revisions)
+            and len({(revision["height"], revision["head"]) for revision in revisions}) == 1
+        )
+
+    def _progress(self, statuses: dict[str, Status]) -> str:
+        line = f"{len(statuses)}/{len(self.nodes)} nodes up"
+        judge = statuses.get("validator1")
+        if judge is None:
+            return line
+        revision = _revision(judge)
+        line += f", height {revision['height']}, {revision['heads']}/{self.options.windows} heads"
+        if revision["leases"]:
+            here = sum(lease["state"] == "announced" for lease in revision["leases"])
+            line += f", window: {here}/{len(revision['leases'])} updates"
+        measured = [row["metric"] for row in revision["decisions"] if row["metric"] is not None]
+        return line + (f", accuracy {measured[-1]:.3f}" if measured else "")
+
+
+def _revision(status: Status) -> dict[str, Any]:
+    revision: dict[str, Any] = status["revisions"][0]
+    return revision
+
+
+async def _train_alone(revision: Revision, samples: int, windows: int) -> float:
+    """The metric of the same workload trained on as many samples by one process."""
+    command = [sys.executable, "-m", "p2pd.workload.alone", revision.workload.module]
+    command += ["--config", revision.workload.config, "--samples", str(samples)]
+    command += ["--every", str(max(1, samples // windows))]
+    done = await trio.run_process(command, capture_stdout=True, capture_stderr=True, check=False)
+    lines = [json.loads(line) for line in done.stdout.decode().splitlines()]
+    points = [line["point"] for line in lines if "point" in line]
+    if done.returncode != 0 or not points:
+        why = next((line["error"] for line in lines if "error" in line), "no result")
+        raise P2pError(f"training alone failed: {why}")
+    return float(points[-1]["metric"])

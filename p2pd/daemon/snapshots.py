@@ -1,0 +1,189 @@
+"""A running node as the plain values of its status. Seconds."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+import trio
+
+from p2pd.core.artifact import CHUNK_BYTES
+from p2pd.core.decision import PlanState
+from p2pd.core.ids import PeerId
+from p2pd.core.messages import Release, Update
+from p2pd.core.voting.events import View
+from p2pd.core.work import MILLION
+from p2pd.node.lane import HeightTimes, Lane
+from p2pd.node.lineage import metric_of, tally
+from p2pd.node.node import Node
+from p2pd.status.snapshot import (
+    Count,
+    DecisionInfo,
+    LeaseInfo,
+    NodeInfo,
+    PeerInfo,
+    RevisionInfo,
+    Snapshot,
+    StandingInfo,
+    TrainingInfo,
+    TransferInfo,
+    VotingInfo,
+)
+
+VERSION = "0.1.0"
+DECISIONS_SHOWN = 64
+
+Traffic = Callable[[], Mapping[PeerId, tuple[int, int]]]
+"""Bytes sent and received per link."""
+
+
+def snapshot_of(node: Node, name: str, uptime_s: float, traffic: Traffic) -> Snapshot:
+    info = NodeInfo(
+        name=name,
+        role=node.plugin.name,
+        peer=node.transport.peer.hex(),
+        network=node.genesis.name,
+        version=VERSION,
+        uptime_s=uptime_s,
+        address=node.transport.address,
+        degraded=() if node.transport.links() else ("no links to other nodes",),
+    )
+    return Snapshot(
+        node=info,
+        peers=_peers(node, traffic()),
+        revisions=tuple(_revision(node, lane) for lane in node.lanes.values()),
+        transfers=_transfers(node),
+        heard=_counts(node.heard),
+        refused=_counts(node.refused),
+    )
+
+
+def _counts(counter: Counter[str]) -> tuple[Count, ...]:
+    return tuple(Count(what=what, count=count) for what, count in counter.most_common(20))
+
+
+def _peers(node: Node, traffic: Mapping[PeerId, tuple[int, int]]) -> tuple[PeerInfo, ...]:
+    known = {view.peer: view.record for view in node.discovery.known()}
+    linked = {link.peer: link for link in node.transport.links()}
+    rows = []
+    for peer in sorted({*known, *linked}):
+        link, record = linked.get(peer), known.get(peer)
+        sent, received = traffic.get(peer, (0, 0))
+        rows.append(
+            PeerInfo(
+                peer=peer.hex(),
+                roles=link.hello.roles if link else record.roles if record else (),
+                address=link.remote if link else record.address if record else "",
+                linked=link is not None,
+                sent_bytes=sent,
+                received_bytes=received,
+            )
+        )
+    return tuple(rows)
+
+
+def _transfers(node: Node) -> tuple[TransferInfo, ...]:
+    rows = []
+    for view in node.transfer.downloads():
+        size = view.size_bytes or 0
+        rows.append(
+            TransferInfo(
+                artifact=view.artifact.hex(),
+                done_bytes=max(0, size - view.missing_chunks * CHUNK_BYTES),
+                size_bytes=view.size_bytes,
+                providers=view.providers,
+            )
+        )
+    return tuple(rows)
+
+
+def _revision(node: Node, lane: Lane) -> RevisionInfo:
+    revision, decision = lane.setting.revision, lane.decision
+    state, schedule = decision.state, revision.schedule
+    role = lane.role.view()
+    running = state.plan.state is PlanState.RUNNING
+    elapsed_s = trio.current_time() - lane.adopted_s
+    return RevisionInfo(
+        revision=revision.id.hex(),
+        study=revision.study,
+        experiment=revision.experiment,
+        name=revision.name,
+        metric=revision.workload.metric,
+        higher_is_better=revision.workload.higher_is_better,
+        height=decision.height,
+        head=decision.head.hex(),
+        plan=state.plan.state.name.lower(),
+        heads=state.progress.heads,
+        epoch=state.progress.epoch,
+        samples=state.progress.samples,
+        deadline_s=schedule.deadline_ms / 1000,
+        closes_in_s=schedule.deadline_ms / 1000 - elapsed_s if running else None,
+        voting=_voting(lane, role.voting) if role.voting else None,
+        leases=_leases(lane),
+        decisions=tuple(_decision(lane, t) for t in list(lane.history)[-DECISIONS_SHOWN:]),
+        standing=tuple(
+            StandingInfo(
+                peer=row.peer.hex(),
+                score=row.score,
+                delivered=row.delivered,
+                missed=row.missed,
+                rejected=row.rejected + row.wrong_merges,
+                quarantined_until=row.quarantined_until,
+            )
+            for row in state.standing
+        ),
+        training=_training(node, lane, elapsed_s, role.activity),
+    )
+
+
+def _voting(lane: Lane, view: View) -> VotingInfo:
+    members = lane.setting.members(lane.decision.state.suspended)
+    return VotingInfo(
+        round=view.round,
+        step=view.step.name.lower(),
+        proposer=view.proposer.hex(),
+        prevoted=view.prevoted,
+        precommitted=view.precommitted,
+        quorum=view.quorum,
+        weight=members.total,
+        listening=view.listening,
+        muted=view.muted,
+    )
+
+
+def _leases(lane: Lane) -> tuple[LeaseInfo, ...]:
+    said = {}
+    for signed in lane.pool.held.values():
+        if isinstance(signed.content, Update):
+            said[signed.signer] = "announced"
+        elif isinstance(signed.content, Release):
+            said[signed.signer] = "released"
+    return tuple(
+        LeaseInfo(
+            peer=lease.peer.hex(),
+            samples=lease.samples,
+            state=said.get(lease.peer, "training"),
+        )
+        for lease in lane.decision.state.plan.roster
+    )
+
+
+def _decision(lane: Lane, times: HeightTimes) -> DecisionInfo:
+    decision = times.decision
+    counts = tally(decision)
+    metric = metric_of(lane.chronicle, decision)
+    return DecisionInfo(
+        height=decision.height,
+        outcome=decision.header.outcome.text,
+        head=decision.head.hex(),
+        accepted=counts.accepted,
+        rejected=counts.rejected,
+        metric=None if metric is None else metric / MILLION,
+        train_s=times.train_s,
+        overhead_s=times.overhead_s,
+    )
+
+
+def _training(node: Node, lane: Lane, elapsed_s: float, activity: str) -> TrainingInfo | None:
+    if node.plugin.name != "trainer":
+        return None
+    lease = lane.decision.state.plan.lease_of(node.transport.peer)
+    return TrainingInfo(stage=activity, samples=lease.samples if lease else 0, elapsed_s=elapsed_s)

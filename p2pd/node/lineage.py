@@ -1,0 +1,35 @@
+"""What a decision says, counted and measured for people: read from the ledger, not from memory."""
+
+from dataclasses import dataclass
+from statistics import median_low
+
+from p2pd.core.decision import Decision
+from p2pd.core.encoding import decode
+from p2pd.core.messages import Choices
+from p2pd.core.work import Verdict
+from p2pd.node.chronicle import Chronicle
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    accepted: int
+    rejected: int
+
+
+def tally(decision: Decision) -> Tally:
+    """How many updates a decision accepted, and how many it did not."""
+    if not decision.choices:
+        return Tally(0, 0)
+    cohort = decode(Choices, decision.choices).cohort
+    accepted = sum(candidate.verdict is Verdict.ACCEPTED for candidate in cohort)
+    return Tally(accepted, len(cohort) - accepted)
+
+
+def metric_of(chronicle: Chronicle, decision: Decision) -> int | None:
+    """The metric of a head in millionths: the median over the validators that reported it."""
+    values = [
+        report.content.metric
+        for report in chronicle.reports(decision.height)
+        if report.content.head == decision.head
+    ]
+    return median_low(values) if values else None

@@ -1,0 +1,106 @@
+"""Many seeds, one after the other or on several cores; what `p2pd sim` runs."""
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from hashlib import sha256
+from typing import Any
+
+from p2pd.errors import LocalError, P2pError
+from p2pd.sim.checkers import Violation
+from p2pd.sim.faults import FaultSet
+from p2pd.sim.fleet import Break, FleetShape, run_fleet
+
+
+@dataclass(frozen=True, slots=True)
+class SeedResult:
+    seed: int
+    decisions: int
+    trace: str
+    violations: tuple[Violation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteResult:
+    ok: bool
+    seeds: int
+    windows: int
+    decisions: int
+    violations: tuple[Violation, ...]
+    trace: str
+    """Over the traces of all seeds, in order: the same for the same arguments."""
+    seconds: float
+    found_after_seeds: int | None
+    """With a defence switched off: how many seeds it took to see it."""
+
+    def to_json(self) -> dict[str, Any]:
+        data = asdict(self)
+        if self.found_after_seeds is None:
+            del data["found_after_seeds"]
+        return data
+
+
+def run_seed(shape: FleetShape, seed: int) -> SeedResult:
+    """A node that gave up (a spinning task, a merge mismatch, a copied identity) is a violation too."""
+    failures: list[str] = []
+    try:
+        fleet = run_fleet(seed, shape)
+    except* LocalError as group:
+        failures += [str(error) for error in _leaves(group)]
+    if failures:
+        return SeedResult(seed, 0, "", (Violation(seed, "crash", 0, "; ".join(failures)),))
+    return SeedResult(seed, fleet.decisions, fleet.trace, tuple(fleet.checkers.violations))
+
+
+def _leaves(group: BaseExceptionGroup[P2pError]) -> Iterator[P2pError]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
+
+
+def run_suite(seeds: range, shape: FleetShape, report: Callable[[SeedResult], None]) -> SuiteResult:
+    """Runs all seeds; with a defence switched off, until the checkers see it."""
+    started_s = time.monotonic()
+    results: list[SeedResult] = []
+    for result in _results(seeds, shape):
+        results.append(result)
+        report(result)
+        if shape.broken is not None and result.violations:
+            break
+    violations = tuple(violation for result in results for violation in result.violations)
+    found = len(results) if shape.broken is not None and violations else None
+    return SuiteResult(
+        ok=bool(violations) == (shape.broken is not None),
+        seeds=len(results),
+        windows=shape.windows,
+        decisions=sum(result.decisions for result in results),
+        violations=violations,
+        trace=sha256("".join(result.trace for result in results).encode()).hexdigest(),
+        seconds=round(time.monotonic() - started_s, 3),
+        found_after_seeds=found,
+    )
+
+
+def _results(seeds: range, shape: FleetShape) -> Iterator[SeedResult]:
+    """In the order of the seeds, whatever order they end in."""
+    run = partial(run_seed, shape)
+    workers = min(len(seeds), os.cpu_count() or 1)
+    if workers < 2:
+        yield from map(run, seeds)
+        return
+    # Spawned: a forked child would inherit whatever the parent's tasks hold.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        try:
+            yield from pool.map(run, seeds)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+__all__ = ["Break", "FaultSet", "FleetShape", "SuiteResult", "run_suite"]
