@@ -131,13 +131,18 @@ class Search:
 
     # What exists
 
+    def signed(self, who: int, votes: tuple[Vote, ...]) -> list[Signed[Vote]]:
+        return [Signer(self.members.rows[who].key)(VOTE, SCOPE, vote) for vote in votes]
+
     def prevotes(self, state: State, value: DecisionId, up_to: int) -> tuple[Signed[Vote], ...]:
         """Of rounds up to that one; liars prevote whatever it is."""
         honest = [
-            Signer(self.members.rows[who].key)(VOTE, SCOPE, vote)
+            signed
             for who, (votes, _) in enumerate(state)
-            for vote in votes
-            if vote.step == Step.PREVOTE and vote.value == value and vote.round <= up_to
+            for signed in self.signed(who, votes)
+            if signed.content.step == Step.PREVOTE
+            and signed.content.value == value
+            and signed.content.round <= up_to
         ]
         liars = [
             prevote(self.members, who, round_, value)

@@ -5,20 +5,15 @@ import pytest
 from p2pd.core.votes import NO_ROUND
 from p2pd.core.voting.events import (
     Accuse,
-    Build,
-    Check,
     Decided,
     Defence,
     Effect,
-    FetchValue,
-    Judgement,
-    Send,
 )
 from p2pd.core.voting.evidence import check_evidence
+from tests.core.voting.calm import Calm
 from tests.core.voting.making import (
     A_CHOICES,
     B_CHOICES,
-    UNDECIDED,
     A,
     B,
     Bench,
@@ -29,7 +24,6 @@ from tests.core.voting.making import (
     proposal,
     sent_votes,
     unit_members,
-    value_of,
 )
 
 THREE = unit_members(3, 2)
@@ -88,51 +82,14 @@ def test_amnesia_needs_the_lie() -> None:
     assert sent_votes(honest.checked(B_CHOICES)) == [prevoted(1, None)]
 
 
-class Pair:
-    """Validators 0 and 1 of three after the third crashed, on a perfect network."""
-
-    def __init__(self, off: frozenset[Defence]) -> None:
-        self.benches = [Bench(THREE, 0, off=off), Bench(THREE, 1, off=off)]
-        self.rejects = [set[bytes](), {A_CHOICES}]
-        self.decided = False
-
-    def carry_out(self, who: int, effects: list[Effect]) -> None:
-        for effect in effects:
-            bench, other = self.benches[who], self.benches[1 - who]
-            match effect:
-                case Send(message):
-                    self.carry_out(1 - who, other.hear(message))
-                case Build(round_):
-                    choices = B_CHOICES if who else A_CHOICES
-                    self.carry_out(who, bench.built(round_, choices))
-                case Check(choices, _):
-                    rejected = choices in self.rejects[who]
-                    judgement = Judgement.REJECT if rejected else Judgement.ACCEPT
-                    self.carry_out(who, bench.checked(choices, judgement))
-                case FetchValue(value, _):
-                    known = {value_of(each): each for each in (A_CHOICES, B_CHOICES, UNDECIDED)}
-                    self.carry_out(who, bench.fetched(known[value]))
-                case Decided():
-                    self.decided = True
-                case _:
-                    pass
-
-    def run(self, until_round: int) -> None:
-        while not self.decided and self.benches[0].machine.view().round < until_round:
-            deadlines_s = [bench.machine.next_deadline_s() for bench in self.benches]
-            due_s = min(deadline_s for deadline_s in deadlines_s if deadline_s is not None)
-            for who, bench in enumerate(self.benches):
-                self.carry_out(who, bench.wait(max(0.0, due_s - bench.now_s)))
-
-
 @pytest.mark.parametrize(
     ("off", "ends"), [(NOTHING, True), (frozenset({Defence.JUDGEMENT}), False)]
 )
 def test_without_the_judgement_rule_one_crash_halts_the_network(
     off: frozenset[Defence], ends: bool
 ) -> None:
-    pair = Pair(off)
-    locked, rejecting = pair.benches
+    locked, rejecting = Bench(THREE, 0, off=off), Bench(THREE, 1, off=off)
+    pair = Calm([locked, rejecting], [frozenset({A_CHOICES, B_CHOICES}), frozenset({B_CHOICES})])
     locked.close()
     locked.built(0, A_CHOICES)
     locked.checked(A_CHOICES)
@@ -142,5 +99,4 @@ def test_without_the_judgement_rule_one_crash_halts_the_network(
     pair.carry_out(1, rejecting.wait(1.0))
     pair.carry_out(1, rejecting.precommits(0, None, 2))
     pair.carry_out(0, locked.precommits(0, None, 2))
-    pair.run(until_round=25)
-    assert pair.decided is ends
+    assert (pair.run(until_round=25) is not None) is ends
