@@ -174,6 +174,8 @@ class FileBlobStore:
             data = await self._blocking(self._files.read_chunk, path, entry.manifest, index)
             if data is not None:
                 return data
+            async with entry.turn:
+                pass  # a rename that was under way while we read is over now, and known
             if self._entries.get(artifact) is not entry:
                 break  # collected, or found damaged, while we read
             if complete == entry.complete:  # else it was renamed while we read: look again

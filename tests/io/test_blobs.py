@@ -9,6 +9,7 @@ import trio
 import trio.testing
 
 from p2pd.core.artifact import CHUNK_BYTES, Manifest
+from p2pd.core.ids import ArtifactId
 from p2pd.errors import LocalError, RemoteError, StoreError
 from p2pd.io.blob_files import MAX_MANIFEST_BYTES
 from p2pd.io.files import ArtifactFiles
@@ -280,6 +281,44 @@ def test_a_cancelled_last_chunk_still_leaves_a_store_that_can_finish(bench: Benc
 
     run(main)
     assert bench.store.has(artifact)
+
+
+def test_a_chunk_read_while_its_artifact_is_being_renamed_is_not_called_damaged(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = content(1)
+    artifact = bench.begin(data)
+    for index in (0, 1):
+        bench.write(artifact, data, index)
+    renamed, go_on = threading.Event(), threading.Event()
+    finish, read_chunk = bench.store._files.finish, bench.store._files.read_chunk
+
+    def slow_finish(one: ArtifactId) -> None:
+        finish(one)
+        renamed.set()
+        assert go_on.wait(10)
+
+    def read_after_rename(path: Path, manifest: Manifest, index: int) -> bytes | None:
+        assert renamed.wait(10)
+        found = read_chunk(path, manifest, index)
+        go_on.set()
+        return found
+
+    monkeypatch.setattr(bench.store._files, "finish", slow_finish)
+    monkeypatch.setattr(bench.store._files, "read_chunk", read_after_rename)
+    found: list[bytes | None] = []
+
+    async def main() -> None:
+        async def read() -> None:
+            found.append(await bench.store.read(artifact, 0))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read)
+            nursery.start_soon(bench.store.write, artifact, 2, chunk(data, 2))
+
+    run(main)
+    assert found == [chunk(data, 0)]
+    assert bench.damage == []
 
 
 def test_i12_hashing_and_files_stay_off_the_loop(bench: Bench) -> None:
