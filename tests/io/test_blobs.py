@@ -300,21 +300,27 @@ def test_a_chunk_read_while_its_artifact_is_being_renamed_is_not_called_damaged(
 
     def read_after_rename(path: Path, manifest: Manifest, index: int) -> bytes | None:
         assert renamed.wait(10)
-        found = read_chunk(path, manifest, index)
-        go_on.set()
-        return found
+        return read_chunk(path, manifest, index)
 
     monkeypatch.setattr(bench.store._files, "finish", slow_finish)
     monkeypatch.setattr(bench.store._files, "read_chunk", read_after_rename)
     found: list[bytes | None] = []
 
     async def main() -> None:
+        turn = bench.store._entries[artifact].turn
+
         async def read() -> None:
             found.append(await bench.store.read(artifact, 0))
+
+        async def let_finish() -> None:
+            while not found and not turn.statistics().tasks_waiting:
+                await trio.lowlevel.checkpoint()
+            go_on.set()
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(read)
             nursery.start_soon(bench.store.write, artifact, 2, chunk(data, 2))
+            nursery.start_soon(let_finish)
 
     run(main)
     assert found == [chunk(data, 0)]
