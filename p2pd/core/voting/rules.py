@@ -112,7 +112,7 @@ class Rules:
         match timer:
             case Timer.LISTEN:
                 self.listening = False
-                self._resume(now_s)
+                self._resume()
             case Timer.PROPOSE | Timer.CHECK:
                 self._prevote(SLOW)
             case Timer.PREVOTE:
@@ -122,15 +122,14 @@ class Rules:
             case _:
                 assert_never(timer)
 
-    def _resume(self, now_s: float) -> None:
-        """Takes up the step that was stored: says again what was said in it, and arms its timer."""
-        here = self.memory.position
-        if here.step == Step.IDLE or self._silent():
-            return
-        self.effects += [Send(message) for message in self.memory.of_round(here.round)]
-        if here.step == Step.PROPOSE:
-            self._propose()
-            self._arm(Timer.PROPOSE, now_s + propose_timeout_s(here.round))
+    def _resume(self) -> None:
+        """Says again what was said in the stored round; the rules then arm the timers of its step.
+
+        A step of propose is stored only with my own proposal, whose check is a rule.
+        """
+        if not self._silent():
+            said = self.memory.of_round(self.memory.position.round)
+            self.effects += [Send(message) for message in said]
 
     # Rules
 
@@ -193,8 +192,6 @@ class Rules:
     def _propose(self) -> None:
         round_ = self.memory.position.round
         if self._members.proposer(self._scope.height, round_).key != self._me:
-            return
-        if self.memory.proposal(round_) is not None:
             return
         if self.memory.valid is not None:
             self._propose_valid(self.memory.valid)

@@ -143,10 +143,6 @@ class Simulation:
     # What came of it
 
     @property
-    def stuck(self) -> list["Node"]:
-        return [node for node in self.nodes if not node.finished]
-
-    @property
     def values(self) -> set[DecisionId]:
         return {certificate.value for certificate in self.certificates}
 
@@ -169,7 +165,7 @@ class Simulation:
 
     def check(self) -> None:
         self.check_safety()
-        assert not self.stuck, [node.machine.view() for node in self.stuck]
+        assert [node.machine.view() for node in self.nodes if not node.finished] == []
 
 
 @dataclass

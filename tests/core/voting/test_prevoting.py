@@ -123,6 +123,14 @@ def test_a_later_quorum_frees_from_the_lock() -> None:
     assert sent_votes(bench.checked(B_CHOICES)) == [prevoted(3, B, 1)]
 
 
+def test_a_quorum_of_the_very_round_of_the_lock_frees_from_it_too() -> None:
+    bench = locked_on_a()
+    into_round(bench, 1)
+    quorum = tuple(prevote(FOUR, who, 0, B) for who in (0, 1, 3))
+    bench.hear(proposal(FOUR, 1, B_CHOICES, 0, quorum))
+    assert sent_votes(bench.checked(B_CHOICES)) == [prevoted(1, B, 0)]
+
+
 def test_an_unbacked_proposal_is_dropped_and_no_timer_stops() -> None:
     bench = Bench(FOUR, 2)
     bench.close()
