@@ -44,8 +44,8 @@ def train(job: Job, report: Callable[[str], None]) -> dict[str, Any]:
     ending: dict[str, Any] = {}
     # A session of its own: an interrupt reaches this process alone, which then ends the other.
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert process.stdout is not None
     try:
-        assert process.stdout is not None
         for line in process.stdout:
             match json.loads(line):
                 case {"point": dict() as point}:
@@ -56,6 +56,7 @@ def train(job: Job, report: Callable[[str], None]) -> dict[str, Any]:
         code = process.wait()
     finally:
         _end(process)
+        process.stdout.close()
     if "error" in ending:
         raise WorkloadError(ending["error"])
     if "result" not in ending:

@@ -19,6 +19,7 @@ class ExitCode(IntEnum):
     DONE = 0
     FAILED = 1
     USAGE = 2
+    INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +55,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     wanted = next((word for word in words if not word.startswith("-")), None)
     try:
         _application(wanted)(words, prog_name="p2pd")
-    except P2pError as error:
-        # One line, but for a configuration file with several things wrong.
-        sys.stderr.write("".join(f"p2pd: {line}\n" for line in str(error).splitlines()))
-        usage = isinstance(error, UsageError)
-        raise SystemExit(ExitCode.USAGE if usage else ExitCode.FAILED) from error
+    except (P2pError, BaseExceptionGroup) as error:
+        raise SystemExit(_explained(error)) from error
+
+
+def _explained(error: BaseException) -> int:
+    """Says what went wrong, and how to exit; raises what is a bug of ours."""
+    # What a task raised comes wrapped once for each nursery that it passed.
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    if isinstance(error, KeyboardInterrupt):
+        return ExitCode.INTERRUPTED
+    if not isinstance(error, P2pError):
+        raise error
+    # One line, but for a configuration file with several things wrong.
+    sys.stderr.write("".join(f"p2pd: {line}\n" for line in str(error).splitlines()))
+    return ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.FAILED
 
 
 def _application(wanted: str | None) -> typer.Typer:

@@ -7,7 +7,9 @@ import typer
 
 from p2pd.cli.output import AsJson, group, say, say_json
 from p2pd.cli.tables import print_table
-from p2pd.daemon import fleet
+from p2pd.daemon.fleet import down as stop
+from p2pd.daemon.fleet import status as statuses
+from p2pd.daemon.fleet import up as start
 
 app = group()
 
@@ -17,25 +19,25 @@ FleetFile = Annotated[Path, typer.Argument(help="Fleet file, TOML.")]
 @app.command()
 def up(file: FleetFile, in_json: AsJson = False) -> None:
     """Start all nodes of a fleet on this machine."""
-    code = fleet.up(file)
+    code = start(file)
     if in_json:
-        say_json(fleet.status(file))
+        say_json(statuses(file))
     raise typer.Exit(code)
 
 
 @app.command()
 def down(file: FleetFile, in_json: AsJson = False) -> None:
     """Stop the nodes of a fleet that run here."""
-    code = fleet.down(file)
+    code = stop(file)
     if in_json:
-        say_json(fleet.status(file))
+        say_json(statuses(file))
     raise typer.Exit(code)
 
 
 @app.command()
 def status(file: FleetFile, in_json: AsJson = False) -> None:
     """Say which nodes of a fleet run, and where each stands."""
-    rows = fleet.status(file)
+    rows = statuses(file)
     if in_json:
         say_json(rows)
     elif rows:

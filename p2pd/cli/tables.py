@@ -6,11 +6,13 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from p2pd.cli.lineage import Row
 from p2pd.core.ids import SHORT_HEX, short
 from p2pd.core.revision import Revision
 from p2pd.core.work import MILLION
+from p2pd.status.pictures import printable
 
 PIPE_COLUMNS = 160
 """Where there is no screen, nothing need be cut."""
@@ -18,12 +20,13 @@ PIPE_COLUMNS = 160
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
     """Columns whose name begins with > are set to the right."""
-    table = Table(box=None, pad_edge=False, title=title, title_justify="left", title_style="bold")
+    heading = Text(printable(title), style="bold") if title else None
+    table = Table(box=None, pad_edge=False, title=heading, title_justify="left")
     for name in columns:
         right = name.startswith(">")
         table.add_column(name.lstrip(">"), justify="right" if right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(Text(printable(cell)) for cell in row))
     console().print(table)
 
 

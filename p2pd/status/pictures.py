@@ -1,9 +1,14 @@
-"""Numbers as small pictures in text."""
+"""Numbers and foreign text as they are fit for a screen."""
 
 from collections.abc import Sequence
 
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 LEVELS = "▁▂▃▄▅▆▇█"
+
+
+def printable(text: str) -> str:
+    """Text from others as one harmless line: no control characters reach the terminal."""
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def bar(share: float, columns: int, mark: float | None = None) -> str:

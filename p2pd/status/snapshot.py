@@ -10,6 +10,7 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from p2pd.errors import RemoteError
+from p2pd.status.pictures import printable
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
@@ -178,7 +179,8 @@ def to_json(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def from_json(data: object) -> Snapshot:
-    """
+    """The snapshot, its texts fit for a screen.
+
     Raises:
         RemoteError: not what to_json makes: a field is missing, unknown or of another type.
     """
@@ -219,7 +221,7 @@ def _build(kind: Any, data: object, where: str) -> object:  # noqa: ANN401 - any
     if kind in (str, int, bool, float):
         if type(data) is not kind:
             raise RemoteError(f"{where} must be {kind.__name__}, got {type(data).__name__}")
-        return data
+        return printable(data) if isinstance(data, str) else data
     hints = _hints(kind)
     if not isinstance(data, dict) or data.keys() != hints.keys():
         raise RemoteError(f"{where} must have the fields {', '.join(hints)}")

@@ -72,9 +72,9 @@ def _side_by_side(stacks: Sequence[Sequence[RenderableType]]) -> RenderableType:
 
 
 def _panel(title: str, content: RenderableType) -> Panel:
-    return Panel(
-        content, title=f"[bold]{title}[/]", title_align="left", border_style=DIM, padding=(0, 1)
-    )
+    # A Text: what others named must not be read as markup.
+    name = Text(title, style="bold")
+    return Panel(content, title=name, title_align="left", border_style=DIM, padding=(0, 1))
 
 
 # The node

@@ -11,29 +11,23 @@ from tests.cli.commands import p2pd
 HEAVY = ("trio", "rich", "torch", "numpy", "aioquic", "nacl", "cbor2", "cryptography")
 
 
-def modules_after(*arguments: str) -> set[str]:
-    """What one run of p2pd has imported, top-level names."""
-    script = (
-        "import sys\nfrom p2pd.cli import main\n"
-        f"try:\n main({list(arguments)!r})\nexcept SystemExit:\n pass\n"
-        "print('MODULES', *{name.partition('.')[0] for name in sys.modules})"
-    )
-    command = [sys.executable, "-c", script]
+def modules_after(script: str) -> set[str]:
+    """What a script has imported, top-level names."""
+    tail = "\nimport sys\nprint('MODULES', *{name.partition('.')[0] for name in sys.modules})"
+    command = [sys.executable, "-c", script + tail]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return set(done.stdout.rpartition("MODULES")[2].split())
 
 
-def test_help_imports_nothing_that_is_slow() -> None:
-    assert not modules_after("--help") & set(HEAVY)
+@pytest.mark.parametrize("word", ["--help", "hlep"])
+def test_what_is_no_command_imports_nothing_that_is_slow(word: str) -> None:
+    run = f"from p2pd.cli import main\ntry:\n main([{word!r}])\nexcept SystemExit:\n pass"
+    assert not modules_after(run) & set(HEAVY)
 
 
-def test_a_word_that_is_no_command_imports_nothing_that_is_slow() -> None:
-    assert not modules_after("hlep") & set(HEAVY)
-
-
-@pytest.mark.parametrize("command", ["network", "experiment", "heads", "id", "train", "status"])
-def test_help_of_a_command_imports_no_torch(command: str) -> None:
-    assert "torch" not in modules_after(command, "--help")
+def test_no_command_imports_torch() -> None:
+    names = [f"import p2pd.cli.{command.module}" for command in COMMANDS.values()]
+    assert "torch" not in modules_after("\n".join(names))
 
 
 def test_help_names_every_command_with_what_it_does() -> None:

@@ -1,0 +1,155 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from p2pd.core.artifact import ArtifactKind, manifest_of
+from p2pd.wire.records import load_genesis, load_revision
+from tests.cli.chains import build_chain
+from tests.cli.commands import Ran, p2pd
+
+WORKLOAD = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+from p2pd import Learner, from_loaders
+
+def build(config):
+    torch.manual_seed(0)
+    model = nn.Linear(3, config["classes"])
+    data = TensorDataset(torch.zeros(90, 3), torch.zeros(90, dtype=torch.long))
+    loader = DataLoader(data, batch_size=5)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return from_loaders(Learner(model, optimizer), loader, loader)
+"""
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Path:
+    """A directory with a key, a genesis and a workload."""
+    key = p2pd("id", "--data-dir", tmp_path / "node", "--json").json["public_key"]
+    p2pd(
+        *("network", "create", "--name", "lab", "--authority", tmp_path / "node"),
+        *("--validator", key, "--out", tmp_path / "genesis.cbor"),
+    )
+    (tmp_path / "tiny.py").write_text(WORKLOAD)
+    return tmp_path
+
+
+def publish(lab: Path, *more: object) -> Ran:
+    return p2pd(
+        *("experiment", "publish", "--genesis", lab / "genesis.cbor", "--authority", lab / "node"),
+        *("--workload", "tiny", "--workload-path", lab, "--study", "s", "--experiment", "e"),
+        *("--name", "r1", "--config", "classes=4", "--out", lab / "r1.revision.cbor", *more),
+    )
+
+
+def test_a_published_revision_is_signed_and_says_what_it_costs(lab: Path) -> None:
+    ran = publish(lab, "--set", "schedule.max_roster=5", "--set", "canary.accept=0.05", "--json")
+    assert ran.code == 0, ran.err
+    genesis = load_genesis((lab / "genesis.cbor").read_bytes()).genesis
+    revision = load_revision((lab / "r1.revision.cbor").read_bytes(), genesis).revision
+    assert ran.json["revision"] == revision.id.hex()
+    assert (revision.workload.module, revision.workload.config) == ("tiny", '{"classes": 4}')
+    assert revision.data.samples == 90
+    assert revision.canary.accept == 50_000
+    head = (lab / "r1.head.safetensors").read_bytes()
+    assert manifest_of(ArtifactKind.HEAD, revision.schema.id, head).id == revision.head
+    assert ran.json["update_bytes"] == len(head)
+    assert ran.json["window_bytes"] == 5 * len(head)
+    left = {path.name for path in lab.iterdir()} - {"__pycache__", "tiny.py", "node"}
+    assert left == {"genesis.cbor", "r1.head.safetensors", "r1.revision.cbor"}
+    listed = p2pd(
+        *("experiment", "list", "--genesis", lab / "genesis.cbor", lab / "r1.revision.cbor"),
+        "--json",
+    )
+    assert listed.json[0]["revision"] == revision.id.hex()
+    again = publish(lab)
+    assert again.code == 2
+    assert "r1.revision.cbor: exists already" in again.err
+
+
+def test_a_workload_that_fails_is_reported_in_its_own_words(lab: Path) -> None:
+    (lab / "tiny.py").write_text("def build(config):\n    raise RuntimeError('no data here')\n")
+    ran = publish(lab)
+    assert ran.code == 1
+    assert ran.err.splitlines()[-1].startswith("p2pd: RuntimeError: no data here")
+    assert not (lab / "r1.revision.cbor").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--set", "schedule.deadline=5"], "must be TABLE.KEY=VALUE; keys are"),
+        (["--set", "schedule.deadline_s=soon"], "must be a number, got the text 'soon'"),
+        (["--set", "schedule.lease_shards=0"], "revision: lease_shards must be at least 1"),
+        (["--set", "canary.reject=0.001"], "revision: canary needs samples"),
+        (["--set", "merge.rule=median"], "merge rule 'median' is none of"),
+        (["--config", "classes"], "--config 'classes' must be KEY=VALUE"),
+        (["--config", "classes=5"], "--config classes is given twice"),
+    ],
+)
+def test_what_makes_no_revision_is_refused_before_anything_is_built(
+    lab: Path, more: list[str], said: str
+) -> None:
+    (lab / "tiny.py").unlink()  # it would be missed if it were looked for
+    ran = publish(lab, *more)
+    assert ran.code == 2
+    assert said in ran.err
+
+
+def test_who_is_not_of_the_authority_cannot_publish(lab: Path) -> None:
+    p2pd("id", "--data-dir", lab / "other")
+    ran = p2pd(
+        *("experiment", "publish", "--genesis", lab / "genesis.cbor", "--authority", lab / "other"),
+        *("--workload", "tiny", "--study", "s", "--experiment", "e", "--name", "r1"),
+        *("--out", lab / "r1.revision.cbor"),
+    )
+    assert ran.code == 2
+    assert "0 of the keys given are of this network's authority, 1 must sign" in ran.err
+
+
+def test_revisions_of_a_node_are_listed(tmp_path: Path) -> None:
+    chain = build_chain(tmp_path, heights=1)
+    ran = p2pd("experiment", "list", *chain.arguments, "--json")
+    assert [row["revision"] for row in ran.json] == [chain.setting.revision.id.hex()]
+    assert chain.setting.revision.name in p2pd("experiment", "list", *chain.arguments).out
+
+
+def test_a_revision_of_another_network_is_refused(lab: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    chain = build_chain(tmp_path / "other", heights=1)
+    file = tmp_path / "r.revision.cbor"
+    file.write_bytes(b"\x82")
+    ran = p2pd("experiment", "list", "--genesis", chain.genesis_file, file)
+    assert ran.code == 1
+    assert f"{file}: not a revision of this network" in ran.err
+
+
+def test_an_interrupt_leaves_no_half_made_files(lab: Path) -> None:
+    (lab / "tiny.py").write_text(
+        "import os, signal\n"
+        "def build(config):\n"
+        "    os.kill(int(config['parent']), signal.SIGINT)\n"
+        "    signal.pause()\n"
+    )
+    arguments = [
+        *("experiment", "publish", "--genesis", lab / "genesis.cbor", "--authority", lab / "node"),
+        *("--workload", "tiny", "--workload-path", lab, "--study", "s", "--experiment", "e"),
+        *("--name", "r1", "--out", lab / "r1.revision.cbor"),
+    ]
+    script = (
+        "import os, sys; from p2pd.cli import main; "
+        "main([*sys.argv[1:], '--config', f'parent={os.getpid()}'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 130
+    assert done.stderr == ""
+    assert [path.name for path in lab.iterdir() if path.name.startswith(("r1", "tmp-"))] == []

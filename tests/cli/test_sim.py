@@ -1,0 +1,44 @@
+import pytest
+
+from p2pd.cli.sim import findings, summary
+from p2pd.sim.checkers import Violation
+from p2pd.sim.suite import Break, FaultSet, FleetShape, SeedResult, SuiteResult
+from tests.cli.commands import p2pd
+
+FOUND = Violation(7, "I1", 4, "two certificates")
+
+
+def result(*, ok: bool, violations: tuple[Violation, ...], found: int | None) -> SuiteResult:
+    return SuiteResult(ok, 3, 10, 33, violations, "ab" * 32, 1.5, found)
+
+
+@pytest.mark.parametrize(
+    ("ok", "violations", "found", "said"),
+    [
+        (True, (), None, "all invariants held: 3 fleets, 33 decisions, 1.5 s"),
+        (False, (FOUND,), None, "1 violations: 3 fleets"),
+        (True, (FOUND,), 3, "the broken defence was noticed after 3 fleets: 3 fleets"),
+        (False, (), None, "the broken defence was not noticed: 3 fleets"),
+    ],
+)
+def test_a_summary_says_what_came_out(
+    ok: bool, violations: tuple[Violation, ...], found: int | None, said: str
+) -> None:
+    assert summary(result(ok=ok, violations=violations, found=found)).startswith(said)
+
+
+def test_a_finding_comes_with_the_command_that_shows_it_again() -> None:
+    shape = FleetShape(windows=5, faults=FaultSet.CRASH, broken=Break.QUORUM)
+    (line,) = findings(SeedResult(7, 30, "", (FOUND,)), shape)
+    assert line == (
+        "seed 7, height 4: I1: two certificates  "
+        "(p2pd sim --seed 7 --windows 5 --faults crash --break quorum)"
+    )
+
+
+def test_a_small_fleet_runs_and_its_result_is_json() -> None:
+    ran = p2pd("sim", "--seed", 3, "--windows", 1, "--faults", "none", "--json")
+    assert ran.code == 0, ran.err
+    found = ran.json
+    assert (found["ok"], found["seeds"], found["violations"]) == (True, 1, [])
+    assert found["decisions"] >= 1

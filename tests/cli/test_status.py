@@ -1,0 +1,76 @@
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from p2pd.io.control import serve_control
+from p2pd.status.snapshot import to_json
+from tests.cli.commands import p2pd
+from tests.status.samples import busy
+
+
+@contextmanager
+def node(directory: Path) -> Iterator[None]:
+    """Something that answers for a node, in a thread of its own."""
+    started = threading.Event()
+    scope = trio.CancelScope()
+    tokens: list[trio.lowlevel.TrioToken] = []
+
+    async def answer(request: dict[str, Any]) -> dict[str, Any]:
+        await trio.lowlevel.checkpoint()
+        assert request == {"call": "status"}
+        return to_json(busy())
+
+    async def main() -> None:
+        tokens.append(trio.lowlevel.current_trio_token())
+        with scope:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(serve_control, directory, answer)
+                started.set()
+
+    thread = threading.Thread(target=trio.run, args=(main,))
+    thread.start()
+    try:
+        assert started.wait(10)
+        yield
+    finally:
+        tokens[0].run_sync_soon(scope.cancel)
+        thread.join(10)
+
+
+def test_json_is_what_the_node_said(tmp_path: Path) -> None:
+    with node(tmp_path):
+        assert p2pd("status", "--data-dir", tmp_path, "--json").json == json.loads(
+            json.dumps(to_json(busy()))
+        )
+
+
+def test_once_prints_the_view(tmp_path: Path) -> None:
+    with node(tmp_path):
+        ran = p2pd("status", "--data-dir", tmp_path, "--once")
+    assert ran.code == 0
+    assert "height 15" in ran.out
+    assert "\x1b" not in ran.out
+
+
+def test_the_configuration_says_where_the_node_is(tmp_path: Path) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text('[node]\nrole = "viewer"\ndata_dir = "."\n[network]\ngenesis = "g"\n')
+    with node(tmp_path):
+        assert p2pd("status", "--config", file, "--once").code == 0
+
+
+def test_a_node_that_does_not_run_is_said(tmp_path: Path) -> None:
+    ran = p2pd("status", "--data-dir", tmp_path, "--once")
+    assert ran.code == 1
+    assert ran.err == f"p2pd: no node is running in {tmp_path}\n"
+
+
+def test_without_a_node_it_is_a_matter_of_usage() -> None:
+    ran = p2pd("status", "--once")
+    assert ran.code == 2
+    assert "--data-dir" in ran.err

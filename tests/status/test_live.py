@@ -1,0 +1,134 @@
+import os
+import pty
+import signal
+import subprocess
+import sys
+import termios
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from p2pd.errors import UnreachableError
+from p2pd.status.live import fitted, watch
+from p2pd.status.snapshot import Snapshot
+from tests.status.samples import busy
+
+ALTERNATE_ON, ALTERNATE_OFF = "\x1b[?1049h", "\x1b[?1049l"
+READ_BYTES = 65536
+LEAD = (
+    "import fcntl, os, sys, termios; "
+    "fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+)
+"""Makes the terminal that of this session, so that Ctrl-C reaches the command."""
+
+
+def screen(lines: int = 60) -> Console:
+    return Console(width=100, height=lines, file=StringIO(), force_terminal=True)
+
+
+def text_of(console: Console) -> str:
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+def pressed(*keys: str) -> Callable[[float], str]:
+    left = iter(keys)
+    return lambda _: next(left)
+
+
+@pytest.mark.parametrize("key", ["q", "Q", "\x1b"])
+def test_it_draws_until_a_key_leaves(key: str) -> None:
+    console, polls = screen(), 0
+
+    def poll() -> Snapshot:
+        nonlocal polls
+        polls += 1
+        return busy()
+
+    watch(poll, console, pressed("", "x", key))
+    assert polls == 3
+    assert "height 15" in text_of(console)
+    assert text_of(console).startswith(ALTERNATE_ON)
+    assert ALTERNATE_OFF in text_of(console)
+
+
+def test_ctrl_c_leaves_quietly() -> None:
+    def interrupted(wait_s: float) -> str:
+        raise KeyboardInterrupt
+
+    console = screen()
+    watch(busy, console, interrupted)
+    assert ALTERNATE_OFF in text_of(console)
+
+
+def test_a_node_that_went_away_is_said_and_asked_again() -> None:
+    answers: list[Snapshot | None] = [busy(), None, busy()]
+
+    def poll() -> Snapshot:
+        answer = answers.pop(0)
+        if answer is None:
+            raise UnreachableError("no node is running in /data")
+        return answer
+
+    console = screen()
+    watch(poll, console, pressed("", "", "q"))
+    first, _, rest = text_of(console).partition("no node is running in /data: trying again")
+    gone, _, back = rest.partition("\x1b[H")
+    assert "height 15" in first
+    assert "height 15" in gone, "the last that is known stays on the screen"
+    assert "height 15" in back
+    assert "trying again" not in back
+
+
+def test_a_node_that_is_not_there_yet_is_waited_for() -> None:
+    def poll() -> Snapshot:
+        raise UnreachableError("no node is running in /data")
+
+    console = screen()
+    watch(poll, console, pressed("", "q"))
+    assert "trying again, q leaves" in text_of(console)
+
+
+@pytest.mark.parametrize("lines", [26, 30, 45])
+def test_tables_are_as_long_as_the_screen_has_room_for(lines: int) -> None:
+    console = screen(lines)
+    assert len(console.render_lines(fitted(busy(), console, lines))) <= lines
+
+
+def test_a_tall_screen_shows_more() -> None:
+    tall, short = screen(60), screen(26)
+    more = len(tall.render_lines(fitted(busy(), tall, 60)))
+    assert more > len(short.render_lines(fitted(busy(), short, 26)))
+
+
+@pytest.mark.parametrize("way", ["q", "\x03", "SIGTERM"])
+def test_the_terminal_is_left_as_it_was(tmp_path: Path, way: str) -> None:
+    controller, terminal = pty.openpty()
+    before = termios.tcgetattr(terminal)
+    command = [sys.executable, "-m", "p2pd.cli", "status", "--data-dir", str(tmp_path)]
+    with subprocess.Popen(
+        [sys.executable, "-c", LEAD, *command],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env={**os.environ, "TERM": "xterm"},
+        start_new_session=True,
+    ) as process:
+        said = ""
+        while "trying again" not in said:
+            said += os.read(controller, READ_BYTES).decode(errors="replace")
+        assert termios.tcgetattr(terminal) != before
+        if way == "SIGTERM":
+            process.send_signal(signal.SIGTERM)
+        else:
+            os.write(controller, way.encode())
+        while ALTERNATE_OFF not in said:
+            said += os.read(controller, READ_BYTES).decode(errors="replace")
+        assert process.wait() == (128 + signal.SIGTERM if way == "SIGTERM" else 0)
+    assert termios.tcgetattr(terminal) == before
+    assert "Traceback" not in said
+    os.close(terminal)
+    os.close(controller)

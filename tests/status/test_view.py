@@ -1,0 +1,132 @@
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from p2pd.status.snapshot import LeaseInfo, RevisionInfo, Snapshot
+from p2pd.status.view import view
+from tests.status.samples import TRAINERS, busy, name, revision
+
+WIDTHS = (80, 100, 140)
+
+
+def drawn(snapshot: Snapshot, columns: int = 100, rows: int = 8) -> str:
+    console = Console(width=columns, file=StringIO(), force_terminal=False)
+    with console.capture() as captured:
+        console.print(view(snapshot, columns, rows))
+    return captured.get()
+
+
+def with_revision(changed: RevisionInfo) -> Snapshot:
+    return replace(busy(), revisions=(changed,))
+
+
+@pytest.mark.parametrize("columns", WIDTHS)
+def test_nothing_is_wider_than_the_screen(columns: int) -> None:
+    assert max(map(cell_len, drawn(busy(), columns).splitlines())) <= columns
+
+
+@pytest.mark.parametrize("columns", WIDTHS)
+def test_what_matters_is_never_cut(columns: int) -> None:
+    text = drawn(busy(), columns)
+    for wanted in (
+        "validator-2",
+        "digits / small / r1",
+        "height 15",
+        "closes in 41 s",
+        "◉ prevote",
+        "2 of 4, quorum 3",
+        "0 of 4, quorum 3",
+        "✗ rejected",
+        "blocked",
+        "0.9300",
+        "out to 44",
+        "3.0 MB of 8.1 MB from 2",
+        "6 linked, 1 known",
+        "out of memory",
+    ):
+        assert wanted in text, wanted
+
+
+def test_at_100_columns_a_whole_node_fits_on_30_lines() -> None:
+    assert len(drawn(busy(), 100).splitlines()) <= 30
+
+
+def test_newest_decisions_come_first_and_only_as_many_as_there_are_rows() -> None:
+    text = drawn(busy(), 80, rows=3).partition("decisions")[2]
+    assert text.index("14 blocked") < text.index("13 promoted") < text.index("12 promoted")
+    assert "11 promoted" not in text
+
+
+def test_what_there_is_no_row_for_is_counted() -> None:
+    leases = tuple(LeaseInfo(peer=name(str(n)), samples=1, state="training") for n in range(30))
+    assert "and 26 more" in drawn(with_revision(replace(revision(), leases=leases)), rows=4)
+
+
+def test_an_idle_revision_says_what_it_waits_for() -> None:
+    idle = replace(revision(), plan="idle", closes_in_s=None, voting=None, leases=())
+    text = drawn(with_revision(idle))
+    assert "idle: waiting for a trainer" in text
+    assert "prevote" not in text
+
+
+def test_a_finished_revision_says_so() -> None:
+    assert "come to its end" in drawn(with_revision(replace(revision(), plan="finished")))
+
+
+def test_a_window_that_only_messages_can_end_has_no_clock() -> None:
+    assert "closes in" not in drawn(with_revision(replace(revision(), closes_in_s=None)))
+
+
+def test_a_deadline_that_has_passed_is_shown_as_over() -> None:
+    assert "closes in 0 s ██████████████" in drawn(
+        with_revision(replace(revision(), closes_in_s=-5.0))
+    )
+
+
+def test_before_a_proposal_there_are_no_votes_to_show() -> None:
+    voting = revision().voting
+    assert voting is not None
+    text = drawn(with_revision(replace(revision(), voting=replace(voting, step="idle"))))
+    assert "◉ train" in text
+    assert "quorum" not in text
+
+
+def test_a_validator_that_does_not_vote_says_why() -> None:
+    voting = revision().voting
+    assert voting is not None
+    odd = replace(voting, listening=True, muted=True)
+    text = drawn(with_revision(replace(revision(), voting=odd)))
+    assert "listening before the first vote" in text
+    assert "this key voted elsewhere" in text
+
+
+def test_for_a_metric_where_less_is_better_the_best_is_the_least() -> None:
+    text = drawn(with_revision(replace(revision(), metric="loss", higher_is_better=False)))
+    assert "best 0.6100" in text
+
+
+def test_a_new_node_has_a_screen_too() -> None:
+    text = drawn(Snapshot(node=replace(busy().node, name="", address="", degraded=())))
+    assert busy().node.peer[:10] in text
+    assert "no address" in text
+    assert "nobody yet" in text
+    assert "none is served here" in text
+    assert "heard nothing yet" in text
+
+
+def test_what_others_chose_is_never_read_as_markup() -> None:
+    odd = replace(revision(), study="[red]x[/red]", head="[bold]" + "0" * 58)
+    text = drawn(with_revision(odd))
+    assert "[red]x[/red]" in text
+    assert "[bold]" in text
+
+
+def test_several_revisions_are_all_shown() -> None:
+    second = replace(revision(), name="r2", height=3, revision=name("r2"))
+    text = drawn(replace(busy(), revisions=(revision(), second)), 100)
+    assert "height 15" in text
+    assert "height 4" in text
+    assert TRAINERS[0][:10] in text
