@@ -23,6 +23,8 @@ class Plan:
 
     count: int
     quorum: int
+    weights: tuple[int, ...] = ()
+    """Ascending by peer id; empty: 1 each."""
     liar: str | None = None
     """silent | nil | gone | bad-pol | chaos."""
     crashes: int = 0

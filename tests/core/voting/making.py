@@ -4,6 +4,7 @@ Validators are numbered in ascending order of their peer ids; weights are 1. HEI
 proposes in round n, modulo their count.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -70,9 +71,15 @@ class Signer:
         return Signed(kind, scope, self.key, content, signature)
 
 
+def weighted_members(weights: Sequence[int], quorum: int) -> Members:
+    """Weights in ascending order of the peer ids."""
+    keys = sorted((key_of(name) for name in range(len(weights))), key=peer_id)
+    rows = [Member(peer_id(key), key, weight) for key, weight in zip(keys, weights, strict=True)]
+    return Members.of(rows, quorum)
+
+
 def unit_members(count: int, quorum: int) -> Members:
-    keys = [key_of(name) for name in range(count)]
-    return Members.of([Member(peer_id(key), key, 1) for key in keys], quorum)
+    return weighted_members([1] * count, quorum)
 
 
 A, B, E = value_of(A_CHOICES), value_of(B_CHOICES), value_of(UNDECIDED)

@@ -45,7 +45,7 @@ from p2pd.core.voting.proposals import PROPOSAL, Proposal
 from p2pd.core.voting.rules import Setup
 from p2pd.core.voting.timers import CheckTimes
 from tests.core.voting.liar import GONE, Liar, Plan
-from tests.core.voting.making import UNDECIDED, Signer, scope_of, unit_members, value_of
+from tests.core.voting.making import UNDECIDED, Signer, scope_of, value_of, weighted_members
 
 Message = Signed[Vote] | Signed[Proposal] | Inventory | Certificate
 
@@ -62,7 +62,7 @@ class Simulation:
     def __init__(self, seed: int, plan: Plan) -> None:
         self.random = Random(seed)
         self.plan = plan
-        self.members = unit_members(plan.count, plan.quorum)
+        self.members = weighted_members(plan.weights or (1,) * plan.count, plan.quorum)
         self.scope = scope_of(self.random.randrange(100))
         self.now_s = 0.0
         self.calm_s = self.random.uniform(0, 25) if plan.calm_s is None else plan.calm_s

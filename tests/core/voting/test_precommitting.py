@@ -96,6 +96,15 @@ def test_split_prevotes_wait_while_the_missing_ones_could_make_a_quorum() -> Non
     assert sent_votes(bench.wait(60.0)) == [precommitted(0, None)]
 
 
+def test_a_value_found_in_time_stops_the_wait_for_split_prevotes() -> None:
+    bench = at_prevote()
+    bench.prevotes(0, None, 0)
+    bench.prevotes(0, A, 1)
+    assert bench.machine.next_deadline_s() is not None
+    assert sent_votes(bench.prevotes(0, A, 3)) == [precommitted(0, A)]
+    assert bench.wait(1000.0) == []
+
+
 def test_split_prevotes_that_nothing_can_save_are_a_precommit_for_nil_at_once() -> None:
     bench = at_prevote()
     bench.prevotes(0, None, 0)

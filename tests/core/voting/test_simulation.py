@@ -32,6 +32,9 @@ SCENARIOS = {
         count=4, quorum=3, liar="chaos", rejects=0.3, isolated_s=40.0
     ),
     "random votes and a restart": Plan(count=4, quorum=3, liar="chaos", restarts=1),
+    "unequal weights and random votes": Plan(
+        count=4, quorum=4, weights=(2, 1, 1, 1), liar="chaos", rejects=0.2
+    ),
     "seven, random votes and a restart": Plan(count=7, quorum=5, liar="chaos", restarts=1),
 }
 

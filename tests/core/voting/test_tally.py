@@ -9,7 +9,17 @@ from p2pd.core.votes import NO_ROUND, Step, Vote
 from p2pd.core.voting.certificate import check_certificate
 from p2pd.core.voting.quorums import quorate_rounds
 from p2pd.core.voting.tally import AHEAD, FAR_ROUNDS, FAR_VOTES, FREE_VALUES, VOTE_STEPS, Tally
-from tests.core.voting.making import FOUR, HEIGHT, SCOPE, A, B, precommit, prevote, vote
+from tests.core.voting.making import (
+    FOUR,
+    HEIGHT,
+    SCOPE,
+    A,
+    B,
+    precommit,
+    prevote,
+    vote,
+    weighted_members,
+)
 
 C = DecisionId(b"c" * 32)
 
@@ -98,6 +108,19 @@ def test_i09_votes_dropped_from_afar_leave_nothing_behind() -> None:
     assert sum(len(waiting) for waiting in tally._waiting.values()) == FAR_ROUNDS
 
 
+def test_what_rests_on_a_dropped_quorum_no_longer_counts() -> None:
+    tally = tally_of(
+        *(prevote(FOUR, who, 10, A) for who in (0, 1, 2)),
+        *(prevote(FOUR, who, 12, A, 10) for who in (0, 1, 2)),
+    )
+    assert tally.quorums(12) == [A]
+    tally.add(prevote(FOUR, 0, 13, None))
+    assert tally.quorums(10) == tally.quorums(12) == []
+    tally.current = 5
+    tally.add(prevote(FOUR, 0, 10, A))
+    assert tally.quorums(10) == tally.quorums(12) == [A]
+
+
 @pytest.mark.parametrize("extra", [precommit(FOUR, 3, 2, A), prevote(FOUR, 3, 2, None)])
 def test_a_round_is_loud_by_any_message_and_each_key_once(extra: Signed[Vote]) -> None:
     tally = tally_of(prevote(FOUR, 1, 2, A), precommit(FOUR, 1, 2, None))
@@ -110,6 +133,16 @@ def test_a_proposal_is_a_message_too() -> None:
     tally = tally_of(prevote(FOUR, 1, 2, A))
     tally.hear_proposal(FOUR.rows[2].key, 2)
     assert tally.loudest_round() == 2
+
+
+def test_weights_are_counted_and_not_keys() -> None:
+    members = weighted_members([3, 1, 1, 1], 4)
+    tally = Tally(members, HEIGHT)
+    tally.add_all(prevote(members, who, 0, A) for who in (1, 2, 3))
+    assert tally.quorums(0) == []
+    tally.add(prevote(members, 0, 0, A))
+    assert tally.quorums(0) == [A]
+    assert [vote.author for vote in tally.closure(0, A)] == [row.key for row in members.rows[:2]]
 
 
 def test_hopeless_is_when_the_missing_cannot_help_anybody() -> None:
