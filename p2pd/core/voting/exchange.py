@@ -1,6 +1,6 @@
 """Making up for lost messages: what I hold of a height, and what a peer lacks of it.
 
-Source: docs/decision-protocol.md, section 4, the last rule.
+Source: docs/decision-protocol.md, section 4, lost messages.
 """
 
 from collections.abc import Iterable
