@@ -7,6 +7,7 @@ from p2pd.core.voting.events import (
     ProposalSeen,
     Send,
 )
+from p2pd.core.voting.exchange import Inventory
 from p2pd.core.voting.rules import SLOW
 from tests.core.voting.making import (
     A_CHOICES,
@@ -66,6 +67,16 @@ def test_i10_a_restarted_validator_keeps_its_lock_and_what_it_can_propose() -> N
     (offer,) = sent_proposals(again.precommits(1, None, 0, 2))
     assert (offer.round, offer.pol, offer.choices) == (1, 0, A_CHOICES)
     assert len(offer.quorum) == FOUR.quorum
+
+
+def test_i10_a_restarted_validator_can_show_others_the_quorum_behind_its_lock() -> None:
+    bench = at_prevote(1)
+    stored = last_state(list(bench.prevotes(0, A, 0, 2)))
+    again = restarted(bench, stored)
+    shown = {message.id for message in again.machine.missing(Inventory((), (), ()))}
+    assert shown == {prevote(FOUR, who, 0, A).id for who in (0, 1, 2)} | {
+        precommit(FOUR, 1, 0, A).id
+    }
 
 
 def test_i10_a_stored_proposal_is_sent_again_and_no_second_one_is_made() -> None:
