@@ -7,9 +7,9 @@ import typer
 
 from p2pd.cli import lineage
 from p2pd.cli import verify as checking
+from p2pd.cli.lineage_tables import print_height, print_lineage
 from p2pd.cli.output import AsJson, group, say, say_json
 from p2pd.cli.reading import open_chain
-from p2pd.cli.tables import print_height, print_lineage
 from p2pd.errors import RemoteError, StoreError
 
 app = group()

@@ -8,10 +8,8 @@ from typing import Any
 
 from p2pd.config.fleet import FLEET_TABLES, load_fleet
 from p2pd.config.loading import load
-from p2pd.config.node import NodeSettings
 from p2pd.config.schema import keys_of, meanings_of
 from p2pd.daemon.settings import TABLES
-from p2pd.errors import UsageError
 
 
 def is_fleet(path: Path) -> bool:
@@ -60,13 +58,3 @@ def keys_json(tables: Mapping[str, type]) -> dict[str, object]:
         }
         for name, table in tables.items()
     }
-
-
-def data_dir_of(data_dir: Path | None, config: Path | None) -> Path:
-    """Which data directory is meant: the one that was typed, else the configuration's."""
-    if data_dir is not None:
-        return data_dir
-    if config is None:
-        raise UsageError("name the node by --data-dir or --config")
-    settings: NodeSettings = load(config, TABLES)["node"]
-    return settings.data_dir

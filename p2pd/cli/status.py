@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from p2pd.cli.output import AsJson, say_json
-from p2pd.cli.settings import data_dir_of
 from p2pd.cli.tables import console
+from p2pd.errors import UsageError
 from p2pd.io.control import ask
 from p2pd.status.live import terminal_keys, watch
 from p2pd.status.snapshot import Snapshot, from_json, to_json
@@ -39,3 +39,14 @@ def command(
     else:
         with terminal_keys() as keys:
             watch(poll, console(), keys)
+
+
+def data_dir_of(data_dir: Path | None, config: Path | None) -> Path:
+    """Which node is meant: the one that was typed, else the configuration's."""
+    if data_dir is not None:
+        return data_dir
+    if config is None:
+        raise UsageError("name the node by --data-dir or --config")
+    from p2pd.daemon.settings import load_node  # noqa: PLC0415 - slow, and seldom needed
+
+    return load_node(config).node.data_dir

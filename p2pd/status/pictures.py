@@ -1,9 +1,12 @@
 """Numbers and foreign text as they are fit for a screen."""
 
 from collections.abc import Sequence
+from statistics import median
 
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 LEVELS = "▁▂▃▄▅▆▇█"
+FAR = 4
+"""Median deviations from the median."""
 
 
 def printable(text: str) -> str:
@@ -25,13 +28,20 @@ def bar(share: float, columns: int, mark: float | None = None) -> str:
 
 
 def spark(values: Sequence[float], columns: int) -> str:
-    """The newest values as columns of eight heights, lowest to highest."""
+    """The newest values as columns of eight heights.
+
+    What lies far from the others, as a first value does, is cut: they would all look alike.
+    """
     shown = values[-columns:]
+    middle = median(shown)
+    reach = FAR * median(abs(value - middle) for value in shown)
     low, high = min(shown), max(shown)
+    if reach:
+        low, high = max(low, middle - reach), min(high, middle + reach)
     if high == low:
         return LEVELS[len(LEVELS) // 2] * len(shown)
-    top = len(LEVELS) - 1
-    return "".join(LEVELS[round((value - low) / (high - low) * top)] for value in shown)
+    shares = (min(1.0, max(0.0, (value - low) / (high - low))) for value in shown)
+    return "".join(LEVELS[round(share * (len(LEVELS) - 1))] for share in shares)
 
 
 def clock(seconds: float) -> str:

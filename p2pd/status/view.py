@@ -251,7 +251,8 @@ def _decision(decision: DecisionInfo) -> list[Text]:
         cohort.append(f" -{decision.rejected}", style="red")
     seconds = ""
     if decision.train_s is not None and decision.overhead_s is not None:
-        seconds = f"{decision.train_s:.0f} + {decision.overhead_s:.1f}"
+        digits = 1 if decision.train_s < 9.95 else 0
+        seconds = f"{decision.train_s:.{digits}f} + {decision.overhead_s:.1f}"
     return [
         Text(str(decision.height), style="bold"),
         Text(outcome, style="green" if promoted else "yellow"),

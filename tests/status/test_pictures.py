@@ -26,6 +26,10 @@ def test_a_spark_shows_the_newest_where_room_is_short() -> None:
     assert spark([9.0, 0.0, 1.0], 2) == "▁█"
 
 
+def test_a_value_far_from_the_others_does_not_flatten_them() -> None:
+    assert spark([0.0, 0.95, 0.96, 0.97, 0.96, 0.98], 10) == "▁▅▆▇▆█"
+
+
 def test_a_spark_of_equal_values_is_level() -> None:
     assert spark([0.3, 0.3], 10) == "▅▅"
 
