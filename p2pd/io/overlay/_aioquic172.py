@@ -105,6 +105,11 @@ class Quic(QuicConnection):
     def closed_by_peer(self) -> bool:
         return self._state is QuicConnectionState.DRAINING
 
+    def was_stopped(self, stream_id: int) -> bool:
+        """True if writing to a stream would fail: the other side has declined to read it."""
+        stream = self._streams.get(stream_id)
+        return stream is None or stream.sender._reset_error_code is not None
+
     def streams_left(self) -> int:
         """How many more streams the other side lets this one open now."""
         return self._remote_max_streams_bidi - self._local_next_stream_id_bidi // STREAM_STEP

@@ -212,7 +212,7 @@ class Connection:
         for event in (self.secured, self.greeted, self.settled, self.over, *self._pings.values()):
             event.set()
         for stream in self._streams.values():
-            stream.wake()
+            stream.cut()
         self._writers.unpark_all()
         self._openers.unpark_all()
         self._watcher.ended(self)
@@ -296,6 +296,9 @@ class Connection:
             if len(self._streams) > 4 * self._settings.requests_per_peer:
                 raise RemoteError("more requests were begun and dropped than are answered at once")
             stream = self._streams[stream_id] = Stream(self, stream_id)
+            if self.quic.was_stopped(stream_id):
+                # The asker gave up, and that overtook the request itself.
+                stream.stopped()
             self._serve(stream)
         return stream
 

@@ -42,7 +42,7 @@ class Stream:
     def __init__(self, owner: StreamOwner, stream_id: int) -> None:
         self.id = stream_id
         self.abandoned = trio.CancelScope()
-        """Cancelled when the other side no longer wants what is written here."""
+        """Cancelled when nobody waits any more for what is to be written here."""
         self._owner = owner
         self._chunks: deque[bytes] = deque()
         self._arrived = trio.Event()
@@ -121,7 +121,7 @@ class Stream:
         """The other side gave up sending; what it sent before does not count."""
         self._reset = True
         self._chunks.clear()
-        self.wake()
+        self._arrived.set()
         if self._closed:
             self._owner.closed(self)
 
@@ -130,5 +130,7 @@ class Stream:
         self._stopped = True
         self.abandoned.cancel()
 
-    def wake(self) -> None:
+    def cut(self) -> None:
+        """The connection has ended."""
         self._arrived.set()
+        self.abandoned.cancel()

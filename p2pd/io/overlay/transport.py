@@ -293,20 +293,13 @@ class QuicTransport:
         self._links[peer] = connection
         connection.settled.set()
         running.handler.connected(link)
-        running.nursery.start_soon(self._tend, connection, link)
-
-    async def _tend(self, connection: Connection, link: Link) -> None:
-        """All tasks of one link."""
-        handler = self._require_running().handler
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._keep_alive, connection)
-            connection.serve(
-                lambda stream: nursery.start_soon(
-                    self._answers.answer, connection, stream, partial(handler.answer, link.peer)
-                )
+        running.nursery.start_soon(self._keep_alive, connection)
+        answer = partial(running.handler.answer, peer)
+        connection.serve(
+            lambda stream: running.nursery.start_soon(
+                self._answers.answer, connection, stream, answer
             )
-            await connection.over.wait()
-            nursery.cancel_scope.cancel()
+        )
 
     async def _keep_alive(self, connection: Connection) -> None:
         """Ends a connection whose other side went without a word, before idle_s is over."""
@@ -316,7 +309,9 @@ class QuicTransport:
             with trio.move_on_at(next_s) as ping:
                 await connection.ping()
             missed = missed + 1 if ping.cancelled_caught else 0
-            await trio.sleep_until(next_s)
+            with trio.move_on_at(next_s):
+                await connection.over.wait()
+                return
         connection.close(CloseCode.DEAD, f"{MISSED_PINGS} pings in a row were not answered")
 
     # What connections and the endpoint report

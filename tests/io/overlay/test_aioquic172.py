@@ -199,6 +199,18 @@ def test_the_backlog_of_a_reset_stream_is_nothing() -> None:
     assert pair.client.backlog_bytes() == 0
 
 
+def test_writing_to_a_declined_stream_fails_and_that_is_known_before() -> None:
+    pair = Pair()
+    pair.client.send_stream_data(0, b"x")
+    pair.run()
+    assert not pair.server.was_stopped(0)
+    pair.client.stop_stream(0, 0)
+    pair.run()
+    assert pair.server.was_stopped(0)
+    with pytest.raises(RuntimeError):
+        pair.server.send_stream_data(0, b"y")
+
+
 def test_stream_slots_come_back_when_both_halves_are_finished_and_not_before() -> None:
     pair = Pair()
     assert pair.client.streams_left() == LIMITS.streams

@@ -241,6 +241,26 @@ def test_a_request_given_up_while_it_waits_for_a_stream_leaves_the_connection_wh
     play(scene)
 
 
+def test_a_request_that_was_given_up_before_it_arrives_is_not_answered() -> None:
+    async def scene(bench: Bench, nursery: trio.Nursery) -> None:
+        for _ in range(20):
+            stream = await bench.dialler.connection.open_stream()
+            await stream.send(b"?")
+            lost = bench.dialler.quic.datagrams_to_send(bench.now_s)
+            assert lost
+            stream.close()
+            await bench.run(200)
+            (late,) = bench.listener.streams
+            assert late.abandoned.cancel_called
+            await late.send(b"!")
+            late.close()
+            bench.listener.streams.clear()
+            await bench.run(10)
+        assert bench.listener.connection._streams == {}
+
+    play(scene)
+
+
 def test_a_peer_that_resets_its_streams_gets_them_back() -> None:
     async def scene(bench: Bench, nursery: trio.Nursery) -> None:
         for _ in range(20):

@@ -9,7 +9,7 @@ from p2pd.core.ids import PeerId
 from p2pd.errors import RemoteError, UnreachableError
 from p2pd.io.overlay import OverlaySettings, QuicTransport
 from tests.io.overlay.bench import SETTINGS, transport
-from tests.ports.transport_contract import Node, Recorder, running
+from tests.ports.transport_contract import Node, Recorder, running, start
 
 PATTERN = bytes(range(251))
 
@@ -96,6 +96,32 @@ def test_requests_given_up_by_the_hundred_leave_room_for_others() -> None:
 
 async def ask_for_ever(alice: Node, bob: Node) -> None:
     await alice.transport.request(bob.peer, b"never", limit_bytes=1)
+
+
+def test_a_node_that_stops_amid_requests_stops_cleanly() -> None:
+    async def main() -> None:
+        async with running(transport("alice")) as (alice,), trio.open_nursery() as nursery:
+
+            async def ask(bob: Node, request: bytes) -> None:
+                while True:
+                    await alice.transport.request(bob.peer, request, limit_bytes=1)
+
+            async def fail(bob: Node, request: bytes) -> None:
+                with pytest.raises(UnreachableError):
+                    await ask(bob, request)
+
+            for _ in range(10):
+                bob = await start(nursery, transport("bob"))
+                await alice.dial(bob)
+                async with trio.open_nursery() as asking:
+                    for request in (b"", b"", b"", b"", b"never"):
+                        asking.start_soon(fail, bob, request)
+                    await bob.seen.until(lambda seen: seen.answering > 0)
+                    await bob.stop()
+                assert bob.seen.answering == 0
+            assert alice.transport.links() == ()
+
+    trio.run(main)
 
 
 def test_control_messages_overtake_a_big_response() -> None:
