@@ -44,6 +44,8 @@ class Desk:
     derived: dict[DecisionId, Check] = field(default_factory=dict)
     checks: dict[bytes, Check] = field(default_factory=dict)
     started: set[Job] = field(default_factory=set)
+    failed: set[bytes] = field(default_factory=set)
+    """Inputs of merges that came to nothing here: tried again when they are proposed again."""
     closed_s: float | None = None
     """When this validator closed the window: what it held long before, a proposal must not omit."""
 
@@ -57,7 +59,7 @@ class Desk:
             except RemoteError:
                 return [], Checked(encoded, None, False, Judgement.REJECT, ())
             check = self.checks[encoded] = Check(choices, encoded)
-            self._try_again(choices)
+        self._try_again(check.choices)
         check.answered = False
         return self._advance(check)
 
@@ -68,6 +70,9 @@ class Desk:
             if entry is not None and entry.fetch is Fetch.FAILED:
                 entry.fetch = Fetch.WANTED
                 self.started.discard(self._fetch_job(entry))
+        job = merge_job(self.setting, self.previous, choices.cohort)
+        if job is not None:
+            self.failed.discard(inputs_hash(job))
 
     def go_on(self) -> tuple[list[Job], list[Checked]]:
         """What can be done now for all checks that wait, newest first."""
@@ -114,14 +119,19 @@ class Desk:
         }
         entry.fetch = Fetch.FAILED
 
-    def forget_merge(self, inputs: bytes) -> None:
-        """A merge that came to nothing here may be started again."""
+    def note_failed_merge(self, inputs: bytes) -> None:
+        self.failed.add(inputs)
         self.started = {
             job for job in self.started if not (isinstance(job, Merge) and job.inputs == inputs)
         }
 
     def _advance(self, check: Check) -> tuple[list[Job], Checked | None]:
-        entries = [self._entry(candidate) for candidate in check.choices.cohort]
+        # What is disputed is dropped, so nobody needs its bytes.
+        entries = [
+            self._entry(candidate)
+            for candidate in check.choices.cohort
+            if candidate.verdict is not Verdict.DISPUTED
+        ]
         lost = [e.update.id for e in entries if e.fetch is Fetch.FAILED and e.verdict is None]
         if lost:
             reasons = tuple(Reason(ReasonKind.UNFETCHABLE, update, 0) for update in lost)
@@ -134,7 +144,8 @@ class Desk:
         }
         if len(found) < len(entries):
             return jobs, None
-        differ = check_verdicts(check.choices, found)
+        dropped = {UpdateId(c.update.id): Verdict.DISPUTED for c in check.choices.cohort}
+        differ = check_verdicts(check.choices, {**dropped, **found})
         if differ:
             return jobs, self._answer(check, Judgement.REJECT, differ, objective=False)
         return self._derive(check, jobs)
@@ -155,6 +166,8 @@ class Desk:
         if job is not None:
             inputs = inputs_hash(job)
             merged = self.merged.get(inputs)
+            if merged is None and inputs in self.failed:
+                return jobs, self._answer(check, Judgement.REJECT, (), objective=False)
             if merged is None:
                 return jobs + self._once(Merge(inputs, job)), None
         if check.choices.kind is ChoiceKind.BLOCKED and not self._is_blocked(check, merged):
@@ -200,7 +213,7 @@ class Desk:
             return [job for one in missing for job in self._once(Evaluate(one))], None
         new, old = self.evaluations[head], self.evaluations[base]
         if new is None or old is None:
-            return [], -1 if new is None else 1
+            return [], -1 if new is None else 0
         rivals = [self.evaluations.get(one) for one in self.recent if one != base]
         finite = [rival for rival in rivals if rival is not None and rival.finite]
         best = min(finite, key=lambda one: sum(one.private), default=None)

@@ -7,15 +7,13 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
-from p2pd.core.checking import blocked_by, objected, untouched
+from p2pd.core.checking import untouched
 from p2pd.core.decision import Decision, PlanState, Record
-from p2pd.core.derive import UNDECIDED, Setting, inputs_hash, merge_job
+from p2pd.core.derive import UNDECIDED, Setting, merge_job
 from p2pd.core.encoding import encode
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId, PublicKey, UpdateId, short
 from p2pd.core.messages import (
     Beacon,
-    Candidate,
-    ChoiceKind,
     Choices,
     Reduction,
     Release,
@@ -23,7 +21,9 @@ from p2pd.core.messages import (
     Update,
 )
 from p2pd.core.signed import Signed
-from p2pd.core.validator.desk import Desk, OpenChoices
+from p2pd.core.validator.body import dump_body
+from p2pd.core.validator.building import build
+from p2pd.core.validator.desk import Check, Desk, OpenChoices
 from p2pd.core.validator.events import (
     Adopt,
     Adopted,
@@ -40,7 +40,7 @@ from p2pd.core.validator.events import (
     Publish,
     Remember,
 )
-from p2pd.core.votes import Certificate, ReasonKind, Vote
+from p2pd.core.votes import Certificate, Vote
 from p2pd.core.voting import events as voting
 from p2pd.core.voting.machine import Machine
 from p2pd.core.voting.proposals import Proposal
@@ -80,9 +80,10 @@ class Validator:
     decided: Certificate | None = field(init=False, default=None)
     reductions: dict[tuple[int, PeerId], Signed[Reduction]] = field(default_factory=dict)
     reported: ArtifactId | None = None
-    fetched: dict[bytes, DecisionId] = field(default_factory=dict)
-    """Choices that were fetched for a value: they must derive to it."""
+    bodies: dict[DecisionId, bytes] = field(default_factory=dict)
+    """The choices behind values that others derived: here they must derive to the same."""
     inbox: deque[voting.Event] = field(default_factory=deque)
+    entered: bool = field(init=False, default=False)
     out: list[Effect] = field(init=False, default_factory=list)
 
     def resume(self, stored: bytes | None) -> list[Effect]:
@@ -97,6 +98,7 @@ class Validator:
             case ObjectSeen(signed=signed):
                 self._on_object(signed)
             case Adopted(decision=decision):
+                self._compare(self._check_of(decision.choices), decision.id)
                 self._enter(decision, None)
             case Fetched(artifact=artifact, here=here):
                 self._on_fetched(artifact, here)
@@ -125,9 +127,9 @@ class Validator:
         return min(due, default=None)
 
     def choices_of(self, value: DecisionId) -> bytes | None:
-        """Served to validators that lack a value with a quorum of prevotes."""
+        """Served, with their header, to validators that lack a value with a quorum of prevotes."""
         check = self.desk.derived.get(value)
-        return check.encoded if check else None
+        return dump_body(check.decision) if check and check.decision else None
 
     def _flush(self) -> list[Effect]:
         out, self.out = self.out, []
@@ -139,13 +141,17 @@ class Validator:
         setting = self.seat.setting
         if previous.head not in self.recent:
             self.recent = (*self.recent, previous.head)[-RECENT_HEADS:]
-        self.evaluations = {h: e for h, e in self.evaluations.items() if h in self.recent}
+        # What could not be evaluated here is tried again.
+        self.evaluations = {h: e for h, e in self.evaluations.items() if h in self.recent and e}
         self.previous, self.decided = previous, None
-        self.fetched.clear()
+        self.bodies.clear()
         self.reductions = {
             key: one for key, one in self.reductions.items() if key[0] >= previous.height
         }
-        self.window = Window(setting, previous, self.now_s)
+        late = [*self.window.evidence.values()] if self.entered else []
+        self.window, self.entered = Window(setting, previous, self.now_s), True
+        for evidence in late:
+            self.window.add_evidence(evidence, self.now_s)
         self.desk = Desk(
             setting,
             previous,
@@ -154,10 +160,12 @@ class Validator:
             self.evaluations,
             self.recent,
         )
+        members = setting.electorate(previous.state.suspended)
         setup = Setup(
-            members=setting.electorate(previous.state.suspended),
+            members=members,
             scope=setting.scope(previous.height + 1),
-            me=self.seat.me,
+            # Whose votes do not count, by suspension or by never having had a seat, follows in silence.
+            me=self.seat.me if self.seat.me in members.weights else None,
             sign=self.seat.sign,
             checks=self.checks,
             undecided=encode(UNDECIDED),
@@ -228,7 +236,7 @@ class Validator:
         if merged is not None:
             self.desk.merged[inputs] = merged
         else:
-            self.desk.forget_merge(inputs)
+            self.desk.note_failed_merge(inputs)
 
     def _on_evaluated(self, head: ArtifactId, evaluation: Evaluation | None) -> None:
         self.evaluations[head] = evaluation
@@ -246,9 +254,10 @@ class Validator:
         self.out.append(Publish(self.seat.sign("report", scope, report)))
 
     def _on_choices(self, value: DecisionId, choices: bytes | None) -> None:
+        """They were checked to be those behind value."""
         if choices is None or value in self.desk.derived:
             return
-        self.fetched[choices] = value
+        self.bodies[value] = choices
         self._start(choices)
 
     # Voting
@@ -308,15 +317,19 @@ class Validator:
         jobs, answer = self.desk.start(choices)
         self.out += jobs
         if answer is not None:
-            self._answer(answer)
+            self._vote(answer)
 
-    def _answer(self, answer: voting.Checked) -> None:
-        wanted = self.fetched.pop(answer.choices, None)
-        if wanted is not None and answer.objective and answer.value != wanted:
-            self._halt(
-                f"merge mismatch at {self.window.height}: mine {short(answer.value or b'')}, certified {short(wanted)}"
-            )
-        self._vote(answer)
+    def _check_of(self, choices: bytes) -> Check | None:
+        return self.desk.checks.get(choices)
+
+    def _compare(self, check: Check | None, certified: DecisionId) -> None:
+        """The same choices that derive to another decision: this machine's arithmetic, or theirs, is wrong."""
+        if check is None or check.decision is None or check.decision.id == certified:
+            return
+        self._halt(
+            f"merge mismatch at {self.window.height}: mine {short(check.decision.id)}, "
+            f"certified {short(certified)}"
+        )
 
     def _settle(self) -> None:
         """Whatever the last event made possible: closing, going on with checks, adopting."""
@@ -329,7 +342,7 @@ class Validator:
             jobs, answers = self.desk.go_on()
             self.out += jobs
             for answer in answers:
-                self._answer(answer)
+                self._vote(answer)
             progress = bool(answers)
         if self.decided is not None:
             self._adopt_if_known(self.decided)
@@ -339,44 +352,16 @@ class Validator:
             return
         self.desk.closed_s = self.now_s
         # The proposer's choices are most likely these: start on them at once.
-        job = merge_job(self.seat.setting, self.previous, self._cohort(frozenset()))
+        cohort = self.window.candidates(frozenset())
+        job = merge_job(self.seat.setting, self.previous, cohort)
         if job is not None:
             self._start(encode(self._build(0)))
 
     # Proposing
 
     def _build(self, round_: int) -> Choices:
-        members = self.seat.setting.members(self.previous.state.suspended)
-        grounds: tuple[Signed[Vote], ...] = ()
-        if round_ > 0:
-            votes = {o.vote.id: o.vote for o in self.votes.objections() if _has_grounds(o.vote)}
-            grounds = tuple(votes[key] for key in sorted(votes))
-        kind = ChoiceKind.IDLE if self.window.state is PlanState.IDLE else ChoiceKind.WINDOW
-        disputed = objected(grounds, members, len(self.window.entries))
-        cohort = () if kind is ChoiceKind.IDLE else self._cohort(disputed)
-        job = merge_job(self.seat.setting, self.previous, cohort)
-        merged = self.desk.merged.get(inputs_hash(job)) if job else None
-        if merged is not None and blocked_by(grounds, merged.head, members):
-            kind = ChoiceKind.BLOCKED
-        return Choices(
-            kind,
-            cohort,
-            self.window.presence(),
-            self._judgeable_reductions(),
-            self.window.evidence_held(),
-            grounds,
-        )
-
-    def _judgeable_reductions(self) -> tuple[Signed[Reduction], ...]:
-        """Of the window before, by the reducers that were drawn for it."""
-        merge, height = self.previous.state.merge, self.previous.height
-        if merge is None:
-            return ()
-        held = [self.reductions.get((height, peer)) for peer in sorted(merge.reducers)]
-        return tuple(one for one in held if one is not None and one.content.plan == merge.plan)
-
-    def _cohort(self, disputed: frozenset[bytes]) -> tuple[Candidate, ...]:
-        return self.window.candidates(disputed)
+        objections = [each.vote for each in self.votes.objections()] if round_ > 0 else []
+        return build(self.desk, objections, self.reductions)
 
     # The end of a height
 
@@ -389,11 +374,8 @@ class Validator:
     def _adopt_if_known(self, certificate: Certificate) -> None:
         check = self.desk.derived.get(certificate.value)
         if check is None or check.decision is None:
+            body = self.bodies.get(certificate.value)
+            self._compare(self._check_of(body) if body else None, certificate.value)
             return
         self.decided = None
         self.out.append(Adopt(Record(check.decision, certificate)))
-
-
-def _has_grounds(vote: Signed[Vote]) -> bool:
-    wanted = (ReasonKind.VERDICT, ReasonKind.UNFETCHABLE, ReasonKind.CANARY)
-    return any(reason.kind in wanted for reason in vote.content.reasons)
