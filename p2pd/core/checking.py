@@ -10,6 +10,7 @@ from p2pd.core.derive import UNDECIDED, Setting
 from p2pd.core.gates import gate, lease_behind
 from p2pd.core.ids import ArtifactId, PublicKey, UpdateId
 from p2pd.core.messages import Candidate, ChoiceKind, Choices, Update, accusation
+from p2pd.core.revision import Schedule
 from p2pd.core.signed import Signed
 from p2pd.core.standing import may_serve
 from p2pd.core.votes import Reason, ReasonKind, Step, Vote
@@ -21,6 +22,10 @@ from p2pd.errors import RemoteError
 PRESENCE_PER_SEAT = 2
 """Beacons a proposal may carry per place on the roster, reducers included."""
 PRESENCE_MORE = 64
+
+
+def most_present(schedule: Schedule) -> int:
+    return PRESENCE_PER_SEAT * schedule.max_roster + PRESENCE_MORE
 
 
 def check_choices(setting: Setting, previous: Decision, choices: Choices) -> None:
@@ -66,7 +71,7 @@ def _check_cohort(setting: Setting, previous: Decision, choices: Choices, member
 
 
 def _check_presence(setting: Setting, previous: Decision, choices: Choices) -> None:
-    most = PRESENCE_PER_SEAT * setting.revision.schedule.max_roster + PRESENCE_MORE
+    most = most_present(setting.revision.schedule)
     if len(choices.presence) > most:
         raise RemoteError(f"{len(choices.presence)} beacons exceed the limit of {most}")
     _ascending([beacon.signer for beacon in choices.presence], "presence")

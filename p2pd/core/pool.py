@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from p2pd.core.checking import PRESENCE_MORE, PRESENCE_PER_SEAT
+from p2pd.core.checking import most_present
 from p2pd.core.decision import Decision
 from p2pd.core.derive import Setting
 from p2pd.core.gates import lease_behind
@@ -37,6 +37,8 @@ class Admission(Enum):
     KNOWN = "known"
     AHEAD = "ahead"
     LATE = "late"
+    FULL = "full"
+    """Its author has sent too much, not whoever passed it on: which part of it arrives first differs."""
 
 
 @dataclass(slots=True)
@@ -54,7 +56,7 @@ class Pool:
         """Stores what belongs here.
 
         Raises:
-            RemoteError: it is nobody's to send, or too many of its kind.
+            RemoteError: it is nobody's to send.
         """
         if signed.id in self.held or signed.id in self.ahead:
             return Admission.KNOWN
@@ -67,7 +69,8 @@ class Pool:
         if height > self.height:
             return self._wait(signed)
         self._check_author(signed)
-        self._make_room(signed)
+        if not self._make_room(signed):
+            return Admission.FULL
         self.held[signed.id] = signed
         return Admission.NEW
 
@@ -92,9 +95,7 @@ class Pool:
         elif isinstance(content, Reduction):
             if signed.signer not in self._reducers(signed.scope.height):
                 raise RemoteError("reduction by a peer that was not drawn")
-        elif isinstance(content, Beacon):
-            self._check_crowd()
-        else:
+        elif not isinstance(content, Beacon):
             raise RemoteError(f"a {signed.kind} does not belong to a window")
 
     def _reducers(self, height: int) -> tuple[PeerId, ...]:
@@ -103,22 +104,24 @@ class Pool:
             return state.plan.reducers
         return state.merge.reducers if state.merge is not None else ()
 
-    def _check_crowd(self) -> None:
-        most = PRESENCE_PER_SEAT * self.setting.revision.schedule.max_roster + PRESENCE_MORE
-        if sum(one.kind == "beacon" for one in self.held.values()) >= most:
-            raise RemoteError(f"more than {most} beacons at one height")
+    def _crowded(self) -> bool:
+        most = most_present(self.setting.revision.schedule)
+        return sum(one.kind == "beacon" for one in self.held.values()) >= most
 
-    def _make_room(self, signed: Signed[Any]) -> None:
+    def _make_room(self, signed: Signed[Any]) -> bool:
+        if signed.kind == "beacon" and self._crowded():
+            return False
         same = [
             one.id
             for one in self.held.values()
             if one.author == signed.author and one.kind == signed.kind and one.scope == signed.scope
         ]
         if len(same) < MOST_PER_AUTHOR[signed.kind]:
-            return
+            return True
         if signed.kind not in ("vote", "proposal"):
-            raise RemoteError(f"more {signed.kind}s by one author than a height needs")
+            return False
         del self.held[same[0]]
+        return True
 
     def advance(self, decision: Decision) -> list[Signed[Any]]:
         """Turns to the height after decision. What waited for it comes back, to be admitted anew."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import Enum
 
+from p2pd.core.checking import most_present
 from p2pd.core.decision import Decision, PlanState
 from p2pd.core.derive import Setting
 from p2pd.core.ids import PeerId, UpdateId
@@ -153,17 +154,21 @@ class Window:
     def left_out(self, choices: Choices, closed_s: float) -> tuple[Reason, ...]:
         """What a proposal omits although it was held here long before the window closed."""
         limit_s = closed_s - self._grace_s()
-        named = {UpdateId(candidate.update.id) for candidate in choices.cohort}
+        # One update per lease: where a trainer sent two, the proposer may choose.
+        served = {candidate.update.signer for candidate in choices.cohort}
+        full = len(choices.presence) >= most_present(self.setting.revision.schedule)
         present = {beacon.signer for beacon in choices.presence}
         omitted = [
             Reason(ReasonKind.OMITTED, update, 0)
             for update, entry in sorted(self.entries.items())
-            if entry.accepted_s is not None and entry.accepted_s <= limit_s and update not in named
+            if entry.accepted_s is not None
+            and entry.accepted_s <= limit_s
+            and entry.update.signer not in served
         ]
         absent = [
             Reason(ReasonKind.ABSENT, peer, 0)
             for peer in sorted(self.beacons)
-            if self.beacons_s[peer] <= limit_s and peer not in present
+            if self.beacons_s[peer] <= limit_s and peer not in present and not full
         ]
         return (*omitted, *absent)
 
