@@ -1,6 +1,6 @@
 """One revision on one node: follows its chain, keeps the open height's objects, serves its role. Times are seconds."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -19,6 +19,7 @@ from p2pd.core.pool import Admission, Pool
 from p2pd.core.revision import SignedRevision
 from p2pd.core.signed import Scope, Signed, T
 from p2pd.core.talk import GetChoices, GetRecords, Inventory, Objects, Records, Tip, dump_talk
+from p2pd.core.validator.body import load_body
 from p2pd.core.validator.events import Adopted, ObjectSeen
 from p2pd.errors import RemoteError, UnreachableError
 from p2pd.node.chronicle import Chronicle
@@ -43,6 +44,8 @@ JUDGES = frozenset({"validator", "reducer", "bootstrap"})
 """Roles that need what is said about an open window; seeds pass it on."""
 
 
+VAIN_MOST = 1024
+"""Peers whose empty promises are remembered."""
 HISTORY = 256
 """Heights whose times are remembered, for people."""
 
@@ -91,6 +94,8 @@ class Lane:
         self._plugin = plugin
         self._adopting = trio.Lock()
         self._ahead: dict[PeerId, int] = {}
+        self._vain: Counter[PeerId] = Counter()
+        """How often a peer said that it was ahead and had nothing that holds."""
         self._reports = Inbox[Signed[Report]]()
         self._news = trio.Event()
         self._calm = trio.Event()
@@ -193,16 +198,17 @@ class Lane:
         return False
 
     async def fetch_choices(self, value: DecisionId, holders: Sequence[PeerId]) -> bytes | None:
-        """Asks again and again until somebody has them or the height is over."""
+        """Asks again and again until somebody has those that were voted on, or the height is over."""
         height = self.pool.height
         request = dump_talk(GetChoices(self.setting.revision.id, value))
         while self.pool.height == height:
             for holder in holders:
                 try:
                     with trio.move_on_after(REQUEST_S):
-                        return await self._hub.transport.request(
+                        data = await self._hub.transport.request(
                             holder, request, limit_bytes=MAX_RECORD_BYTES
                         )
+                        return load_body(data, value, limit_bytes=MAX_RECORD_BYTES)
                 except (RemoteError, UnreachableError):
                     continue
             await trio.sleep(RECONCILE_S)
@@ -322,20 +328,29 @@ class Lane:
                 self._ahead = {peer: h for peer, h in self._ahead.items() if h > mine}
                 if not self._ahead:
                     break
-                peer = max(self._ahead, key=lambda one: (self._ahead[one], one))
+                peer = max(self._ahead, key=lambda one: (-self._vain[one], self._ahead[one], one))
                 if not await self._learn_from(peer):
                     self._ahead.pop(peer, None)
+                    self._note_vain(peer)
+
+    def _note_vain(self, peer: PeerId) -> None:
+        """Whoever promises in vain is asked after the others."""
+        self._vain[peer] += 1
+        if len(self._vain) > VAIN_MOST:
+            del self._vain[next(iter(self._vain))]
 
     async def _learn_from(self, peer: PeerId) -> bool:
         """True if the chain has grown by what peer had to say."""
         before = self.decision.height
         request = dump_talk(GetRecords(self.setting.revision.id, before))
+        data = None
         try:
             with trio.move_on_after(REQUEST_S):
                 data = await self._hub.transport.request(peer, request, limit_bytes=RECORDS_BYTES)
-                answer = decode(Records, data, limit_bytes=RECORDS_BYTES)
-                for encoded in answer.records:
-                    await self.adopt(load_record(encoded, self.setting.genesis.network))
+            if data is None:
+                return False
+            for encoded in decode(Records, data, limit_bytes=RECORDS_BYTES).records:
+                await self.adopt(load_record(encoded, self.setting.genesis.network))
         except UnreachableError:
             return False
         except RemoteError as error:
@@ -346,6 +361,9 @@ class Lane:
     def may_have(self, peer: PeerId, artifact: ArtifactId) -> bool:
         if artifact not in self.private:
             return True
+        manifest = self._hub.blobs.manifest(artifact)
+        if manifest is not None and manifest.kind is not ArtifactKind.UPDATE:
+            return True  # an update that names a head must not hide it
         state = self.decision.state
         members = self.setting.members(())
         return peer in state.plan.reducers or any(member.peer == peer for member in members.rows)

@@ -35,6 +35,7 @@ from p2pd.wire.envelope import load
 
 log = logging.getLogger("p2pd.node")
 
+MAX_HEIGHT = 2**63
 FAULTS_MOST = 50
 """Objects of one link that do not hold before the link is closed."""
 RECORDS_ANSWER_BYTES = RECORDS_BYTES - 1024 * 1024
@@ -131,7 +132,10 @@ class Node:
         talk = load_talk(message)
         if isinstance(talk, Objects):
             for envelope in talk.envelopes:
-                self._on_object(peer, envelope)
+                try:
+                    self._on_object(peer, envelope)
+                except RemoteError as error:  # the others in the batch are none the worse
+                    self._blame(peer, error)
         elif isinstance(talk, Tip | Inventory):
             # A neighbour may serve revisions that this node does not.
             lane, link = self.lanes.get(talk.revision), self._link(peer)
@@ -169,6 +173,8 @@ class Node:
             case GetChunk():
                 return await self.transfer.serve_chunk(peer, talk)
             case GetRecords(revision=revision, after=after):
+                if not 0 <= after < MAX_HEIGHT:
+                    raise RemoteError(f"{after} is no height")
                 found = self._lane(revision).chronicle.records_after(after, RECORDS_ANSWER_BYTES)
                 return encode(Records(found))
             case GetRevision(revision=revision):
