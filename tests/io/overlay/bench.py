@@ -9,12 +9,16 @@ import trio
 from aioquic.quic import events
 
 from p2pd.core.hello import Hello
+from p2pd.core.ids import PeerId
+from p2pd.errors import UnreachableError
 from p2pd.io.overlay import Identity, OverlaySettings, QuicTransport
 from p2pd.io.overlay._aioquic172 import Quic, QuicLimits, configuration
 from p2pd.io.overlay.identity import certificate
-from tests.ports.transport_contract import HELLO
+from tests.ports.transport_contract import HELLO, Node, Recorder
 
 SETTINGS = OverlaySettings()
+
+PATTERN = bytes(range(251))
 
 Gate = Callable[[bytes, bool], Awaitable[bool]]
 
@@ -27,6 +31,31 @@ def transport(
     name: str, hello: Hello = HELLO, settings: OverlaySettings = SETTINGS
 ) -> QuicTransport:
     return QuicTransport(settings, identity(name), lambda address: replace(hello, address=address))
+
+
+class Server(Recorder):
+    """Answers with as many bytes as the request says; counts how many it answers at once."""
+
+    now = most = 0
+
+    async def answer(self, peer: PeerId, request: bytes) -> bytes:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            await trio.lowlevel.checkpoint()
+            if request == b"broken":
+                raise ZeroDivisionError("a mistake")
+            if request == b"elsewhere":
+                raise UnreachableError("another peer is away")
+            return PATTERN * (int(request) // len(PATTERN))
+        finally:
+            self.now -= 1
+
+
+def serve(bob: Node) -> Server:
+    server = Server()
+    bob.seen.answer = server.answer  # type: ignore[method-assign]
+    return server
 
 
 def udp() -> trio.socket.SocketType:

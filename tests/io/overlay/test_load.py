@@ -5,38 +5,10 @@ import logging
 import pytest
 import trio
 
-from p2pd.core.ids import PeerId
 from p2pd.errors import RemoteError, UnreachableError
 from p2pd.io.overlay import OverlaySettings, QuicTransport
-from tests.io.overlay.bench import SETTINGS, transport
-from tests.ports.transport_contract import Node, Recorder, running, start
-
-PATTERN = bytes(range(251))
-
-
-class Server(Recorder):
-    """Answers with as many bytes as the request says; counts how many it answers at once."""
-
-    now = most = 0
-
-    async def answer(self, peer: PeerId, request: bytes) -> bytes:
-        self.now += 1
-        self.most = max(self.most, self.now)
-        try:
-            await trio.lowlevel.checkpoint()
-            if request == b"broken":
-                raise ZeroDivisionError("a mistake")
-            if request == b"elsewhere":
-                raise UnreachableError("another peer is away")
-            return PATTERN * (int(request) // len(PATTERN))
-        finally:
-            self.now -= 1
-
-
-def serve(bob: Node) -> Server:
-    server = Server()
-    bob.seen.answer = server.answer  # type: ignore[method-assign]
-    return server
+from tests.io.overlay.bench import PATTERN, SETTINGS, serve, transport
+from tests.ports.transport_contract import Node, running, start
 
 
 def test_requests_by_the_hundred_one_after_the_other() -> None:

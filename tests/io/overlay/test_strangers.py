@@ -57,7 +57,7 @@ def test_a_caller_that_breaks_the_protocol_is_told_why_and_refused(
     script: Script, reason: str
 ) -> None:
     async def main() -> None:
-        settings = OverlaySettings(handshake_s=0.5)
+        settings = OverlaySettings(handshake_s=0.5 if script is says_nothing else 10.0)
         async with running(transport("alice", settings=settings)) as (alice,):
             ending = await stranger(alice.transport.address, script)
             assert ending.error_code == CloseCode.REFUSED

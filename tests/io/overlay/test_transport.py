@@ -6,38 +6,10 @@ import pytest
 import trio
 
 from p2pd.core.hello import Hello
-from p2pd.core.ids import PeerId
 from p2pd.errors import LocalError, RemoteError, UnreachableError, UsageError
 from p2pd.io.overlay import OverlaySettings, QuicTransport
-from tests.io.overlay.bench import Relay, identity, nothing, transport, udp
+from tests.io.overlay.bench import PATTERN, Relay, identity, nothing, serve, transport, udp
 from tests.ports.transport_contract import HELLO, Node, running, start
-
-BRISK = OverlaySettings(dial_s=0.3, keep_alive_s=0.2, probe_s=0.2, handshake_s=0.3)
-"""For tests in which something must be given up. Others keep the long default deadlines."""
-
-
-class Handler:
-    """Answers with as many bytes as the request says; counts how many it answers at once."""
-
-    def __init__(self) -> None:
-        self.now = self.most = 0
-
-    async def answer(self, peer: PeerId, request: bytes) -> bytes:
-        self.now += 1
-        self.most = max(self.most, self.now)
-        await trio.lowlevel.checkpoint()
-        self.now -= 1
-        if request == b"broken":
-            raise ZeroDivisionError("a mistake")
-        if request == b"elsewhere":
-            raise UnreachableError("another peer is away")
-        return bytes(range(251)) * (int(request) // 251)
-
-
-def with_handler(node: Node) -> Handler:
-    handler = Handler()
-    node.seen.answer = handler.answer  # type: ignore[method-assign]
-    return handler
 
 
 def test_a_dial_that_nobody_answers_is_given_up() -> None:
@@ -45,7 +17,9 @@ def test_a_dial_that_nobody_answers_is_given_up() -> None:
         with udp() as silent:
             await silent.bind(("127.0.0.1", 0))
             address = f"127.0.0.1:{silent.getsockname()[1]}"
-            async with running(transport("alice", settings=BRISK)) as (alice,):
+            async with running(transport("alice", settings=OverlaySettings(dial_s=0.3))) as (
+                alice,
+            ):
                 with pytest.raises(UnreachableError, match=f"{address} did not answer"):
                     await alice.transport.connect(address, None)
 
@@ -216,7 +190,7 @@ def test_both_dialling_again_and_again_over_a_bad_path_always_ends_in_one_link()
             return draw.random() > 0.15
 
         # A goodbye may get lost too; the next ping brings it back.
-        settings = OverlaySettings(keep_alive_s=0.2)
+        settings = OverlaySettings(keep_alive_s=0.5)
         nodes = [transport(name, settings=settings) for name in ("alice", "bob")]
         async with running(*nodes) as (alice, bob):
             async with trio.open_nursery() as nursery:
@@ -270,7 +244,7 @@ def test_messages_and_requests_survive_loss_and_disorder() -> None:
             return draw.random() > 0.1
 
         async with running(transport("alice"), transport("bob")) as (alice, bob):
-            with_handler(bob)
+            serve(bob)
             async with trio.open_nursery() as nursery:
                 relay = Relay(bob.transport.address)
                 relay.gate = bad
@@ -279,7 +253,7 @@ def test_messages_and_requests_survive_loss_and_disorder() -> None:
                 for number in range(100):
                     assert alice.transport.send(bob.peer, number.to_bytes(50))
                 response = await alice.transport.request(bob.peer, b"251000", limit_bytes=2**20)
-                assert response == bytes(range(251)) * 1000
+                assert response == PATTERN * 1000
                 await bob.seen.until(lambda seen: len(seen.messages) == 100)
                 assert bob.seen.messages == [number.to_bytes(50) for number in range(100)]
                 nursery.cancel_scope.cancel()
@@ -289,7 +263,9 @@ def test_messages_and_requests_survive_loss_and_disorder() -> None:
 
 def test_a_peer_that_falls_silent_is_noticed_by_its_missing_pings() -> None:
     async def main() -> None:
-        nodes = [transport(name, settings=BRISK) for name in ("alice", "bob")]
+        nodes = [
+            transport(name, settings=OverlaySettings(keep_alive_s=0.5)) for name in ("alice", "bob")
+        ]
         async with running(*nodes) as (alice, bob), trio.open_nursery() as nursery:
             relay = Relay(bob.transport.address)
             await nursery.start(relay.run)
@@ -339,7 +315,7 @@ def test_a_goodbye_that_was_lost_is_said_again() -> None:
             running(transport("alice"), transport("bob")) as (alice, bob),
             trio.open_nursery() as nursery,
         ):
-            with_handler(bob)
+            serve(bob)
             relay = Relay(bob.transport.address)
             await nursery.start(relay.run)
             await alice.transport.connect(relay.address, bob.peer)
