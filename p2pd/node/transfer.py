@@ -16,7 +16,7 @@ from p2pd.core.backoff import backoff_s
 from p2pd.core.encoding import decode, encode
 from p2pd.core.ids import ArtifactId, PeerId, short
 from p2pd.core.talk import GetChunk, GetManifest, dump_talk
-from p2pd.errors import LocalError, P2pError, RemoteError, StoreError, UnreachableError
+from p2pd.errors import P2pError, RemoteError, StoreError, UnreachableError
 from p2pd.ports import BlobStore, Transport
 
 OWNER = "transfer"
@@ -35,6 +35,8 @@ class TransferSettings:
     """Requests under way to one provider, so that the link is never idle between two chunks."""
     flights: int = 24
     """Requests under way altogether: bounds the memory that downloads take, in chunks of 1 MiB."""
+    patience_manifest_s: float = 2.0
+    """The same for the manifest, which is small: doubled each time that it was too short."""
     patience_first_s: float = 10.0
     patience_least_s: float = 3.0
     patience_most_s: float = 30.0
@@ -88,6 +90,8 @@ class _Provider:
     ready_s: float = 0.0
     bad: bool = False
     """Sent wrong bytes: never asked again for this artifact."""
+    answered: bool = False
+    """Has sent something right."""
 
 
 @dataclass(slots=True, eq=False)
@@ -99,6 +103,7 @@ class _Download:
 
     artifact: ArtifactId
     patience_s: float
+    manifest_patience_s: float
     waiters: int = 0
     turn: trio.Lock = field(default_factory=trio.Lock)
     providers: dict[PeerId, _Provider] = field(default_factory=dict)
@@ -164,7 +169,8 @@ class Transfer:
         artifact = wanted.artifact
         download = self._downloads.get(artifact)
         if download is None:
-            download = _Download(artifact, self._settings.patience_first_s)
+            settings = self._settings
+            download = _Download(artifact, settings.patience_first_s, settings.patience_manifest_s)
             self._downloads[artifact] = download
         download.waiters += 1
         self._blobs.pin(artifact, OWNER)
@@ -234,8 +240,7 @@ class Transfer:
         if manifest is None:
             await self._collect(_Job(download, wanted, [MANIFEST], rounds))
             manifest = download.manifest
-        if manifest is None:
-            raise LocalError("a manifest that was collected is gone")
+        assert manifest is not None  # it has been collected
         wanted.check(manifest)
         if not self._blobs.has(artifact):
             await self._blobs.begin(manifest)
@@ -266,7 +271,7 @@ class Transfer:
             raise job.error
 
     def _choose(self, job: _Job) -> _Provider | None:
-        """The provider to ask next: idle before busy, reliable before others."""
+        """The provider to ask next: idle before busy, reliable before others, heard before unheard."""
         now_s = trio.current_time()
         ready = [
             provider
@@ -278,21 +283,28 @@ class Transfer:
         if not ready:
             return None
         self._dice.shuffle(ready)
-        return min(ready, key=lambda p: (p.busy, p.failures, self.faults.get(p.peer, 0)))
+        return min(
+            ready, key=lambda p: (p.busy, p.failures, self.faults.get(p.peer, 0), not p.answered)
+        )
 
     async def _attempt(self, job: _Job, provider: _Provider, item: int) -> None:
         download = job.download
+        patience_s = download.manifest_patience_s if item == MANIFEST else download.patience_s
         try:
             async with self._flights:
                 start_s = trio.current_time()
-                with trio.fail_after(download.patience_s):
+                with trio.fail_after(patience_s):
                     data = await self._ask(job.wanted, provider.peer, item)
                 self.received_bytes += len(data)
                 if item != MANIFEST:
                     self._adapt(download, trio.current_time() - start_s)
                 await self._keep(job, provider, item, data)
         except trio.TooSlowError:
-            download.patience_s = min(2 * download.patience_s, self._settings.patience_most_s)
+            longer_s = min(2 * patience_s, self._settings.patience_most_s)
+            if item == MANIFEST:
+                download.manifest_patience_s = longer_s
+            else:
+                download.patience_s = longer_s
             self._fail(job, provider, item, f"{short(provider.peer)} is too slow")
         except (UnreachableError, RemoteError) as error:
             self._fail(job, provider, item, str(error))
@@ -326,7 +338,7 @@ class Transfer:
             self._blame(provider.peer, job.download.artifact)
             self._fail(job, provider, item, f"{short(provider.peer)} sent wrong bytes: {error}")
         else:
-            provider.failures = 0
+            provider.failures, provider.answered = 0, True
 
     def _blame(self, peer: PeerId, artifact: ArtifactId) -> None:
         self._bad[peer, artifact] = None

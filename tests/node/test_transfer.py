@@ -1,10 +1,11 @@
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import pytest
 import trio
 
-from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest
+from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest, manifest_of
 from p2pd.core.encoding import encode
 from p2pd.core.ids import ArtifactId, PeerId
 from p2pd.core.talk import GetChunk
@@ -91,6 +92,21 @@ def test_a_provider_that_stalls_is_replaced() -> None:
         assert trio.current_time() < 2 * TransferSettings().patience_first_s
 
     run(scenario)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_provider_that_went_without_a_word_holds_up_nothing_for_long(seed: int) -> None:
+    """Its link looks alive for most of a minute: longer than many a window."""
+
+    async def scenario(bench: Bench) -> None:
+        small = manifest_of(ArtifactKind.HEAD, SCHEMA, b"small")
+        holders = [await bench.start(name, b"small") for name in ("mute", "quick")]
+        alice = await bench.start(f"alice {seed}")
+        providers = await bench.link(alice, holders)
+        await alice.transfer.fetch(replace(WANTED, artifact=small.id), providers)
+        assert trio.current_time() < 2 * TransferSettings().patience_manifest_s
+
+    run(scenario, seed=seed)
 
 
 def test_a_slow_link_is_given_the_time_that_it_takes() -> None:
