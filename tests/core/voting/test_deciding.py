@@ -12,7 +12,7 @@ from p2pd.core.voting.events import (
     Forked,
     VoteSeen,
 )
-from p2pd.core.voting.evidence import check_evidence
+from p2pd.core.voting.evidence import Evidence, check_evidence
 from p2pd.core.voting.quorums import VOTE
 from p2pd.core.voting.rules import SLOW
 from tests.core.voting.making import (
@@ -20,6 +20,7 @@ from tests.core.voting.making import (
     B_CHOICES,
     FOUR,
     HEIGHT,
+    SCOPE,
     A,
     B,
     Bench,
@@ -107,6 +108,14 @@ def test_i03_votes_for_another_place_are_not_counted(other: Scope) -> None:
     assert bench.machine.view().prevoted == 0
 
 
+def test_i03_what_was_signed_as_something_else_is_no_vote() -> None:
+    bench = Bench(FOUR, None)
+    right = prevote(FOUR, 0, 0, A)
+    other = Signed("report", SCOPE, right.author, right.content, right.signature)
+    assert bench.machine.handle(VoteSeen(other), 0.0) == []
+    assert bench.machine.view().prevoted == 0
+
+
 def test_i03_a_vote_heard_again_changes_nothing() -> None:
     bench = at_prevote()
     again = prevote(FOUR, 0, 0, A)
@@ -144,6 +153,15 @@ def test_two_different_proposals_of_one_round_accuse_their_proposer_once() -> No
     (accuse,) = [effect for effect in effects if isinstance(effect, Accuse)]
     assert check_evidence(FOUR, accuse.evidence) == FOUR.rows[0].peer
     assert bench.hear(proposal(FOUR, 0, b"third")) == []
+
+
+def test_a_vote_inside_a_proposal_can_convict_its_signer() -> None:
+    bench = Bench(FOUR, 2)
+    bench.close()
+    bench.prevotes(0, B, 0)
+    quorum = tuple(prevote(FOUR, who, 0, A) for who in (0, 1, 3))
+    effects = bench.hear(proposal(FOUR, 1, A_CHOICES, 0, quorum))
+    assert Accuse(Evidence((prevote(FOUR, 0, 0, B), quorum[0]), ())) in effects
 
 
 def test_objections_say_who_objects_to_what_in_which_round() -> None:

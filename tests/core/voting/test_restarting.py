@@ -79,6 +79,23 @@ def test_i10_a_restarted_validator_can_show_others_the_quorum_behind_its_lock() 
     }
 
 
+def test_i10_a_restart_in_a_late_round_forgets_nothing_of_it() -> None:
+    bench = Bench(FOUR, 1)
+    bench.close()
+    into_round(bench, 12)
+    bench.hear(proposal(FOUR, 12, A_CHOICES))
+    bench.checked(A_CHOICES)
+    stored = last_state(list(bench.prevotes(12, A, 0, 2)))
+    again = restarted(bench, stored)
+    again.resume()
+    again.wait(1.0)
+    assert again.machine.view().locked == (A, 12)
+    assert again.machine.view().prevoted == FOUR.quorum
+    again.prevotes(14, None, 0)
+    again.prevotes(15, None, 0)
+    assert again.machine.view().prevoted == FOUR.quorum
+
+
 def test_i10_a_stored_proposal_is_sent_again_and_no_second_one_is_made() -> None:
     bench = Bench(FOUR, 0)
     bench.close()
@@ -116,6 +133,15 @@ def test_i10_a_vote_of_my_key_that_i_do_not_remember_silences_me_for_the_height(
     again.resume()
     again.close()
     assert again.wait(100.0) == []
+
+
+def test_i10_my_forgotten_vote_is_recognised_inside_a_proposal_too() -> None:
+    bench = Bench(FOUR, 2)
+    bench.close()
+    into_round(bench, 1)
+    quorum = tuple(prevote(FOUR, who, 0, A) for who in (0, 1, 2))
+    effects = bench.hear(proposal(FOUR, 1, A_CHOICES, 0, quorum))
+    assert ForeignVote(quorum[2]) in effects
 
 
 def test_my_own_votes_coming_back_are_no_surprise() -> None:
