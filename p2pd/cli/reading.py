@@ -17,6 +17,7 @@ from p2pd.core.messages import Report
 from p2pd.core.revision import Revision
 from p2pd.core.signed import Signed
 from p2pd.errors import RemoteError, StoreError, UsageError
+from p2pd.io.ledger import VERSION
 from p2pd.ports import Table
 from p2pd.wire.envelope import load
 from p2pd.wire.records import load_revision
@@ -96,11 +97,19 @@ def open_ledger(data_dir: Path) -> Iterator[sqlite3.Connection]:
         )
         try:
             connection.execute("BEGIN")
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version > VERSION:
+                raise StoreError(
+                    f"{path} has version {version}, this p2pd knows up to {VERSION}: "
+                    "run the newer p2pd that wrote it"
+                )
             yield connection
         finally:
             connection.close()
     except sqlite3.DatabaseError as error:
-        raise StoreError(f"{path}: cannot be read ({error}): restore a copy") from error
+        damaged = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+        advice = "restore a copy" if damaged else "check owner and mode of it and its directory"
+        raise StoreError(f"{path}: cannot be read ({error}): {advice}") from error
 
 
 def revisions_in(data_dir: Path, genesis: Genesis) -> list[Revision]:

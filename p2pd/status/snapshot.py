@@ -103,11 +103,11 @@ class TrainingInfo:
     """What this node's own worker does."""
 
     stage: str
-    """fetching, training, published, released or waiting."""
+    """In a few words, like: training 480 samples."""
     samples: int
-    """Of its lease."""
+    """Of its lease; 0 for none."""
     elapsed_s: float
-    """Since the stage began."""
+    """Since the height was opened."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -197,12 +197,9 @@ def _weight(what: str, weight: int, voting: VotingInfo) -> Text:
 
 
 def _training(training: TrainingInfo) -> Text:
-    style = {"training": "bold cyan", "published": "green", "released": "yellow"}
-    line = Text("this node  ", style=DIM)
-    line.append(training.stage, style=style.get(training.stage, ""))
-    if training.samples:
-        line.append(f" {training.samples:,} samples")
-    line.append(f" for {clock(training.elapsed_s)}", style=DIM)
+    line = Text("this node  ", style=DIM, no_wrap=True, overflow="ellipsis")
+    line.append(training.stage, style="cyan")
+    line.append(f"  {clock(training.elapsed_s)}", style=DIM)
     return line
 
 

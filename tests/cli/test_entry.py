@@ -1,9 +1,11 @@
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+import typer
 
 from p2pd.cli.entry import COMMANDS
 from tests.cli.commands import p2pd
@@ -34,6 +36,19 @@ def test_help_names_every_command_with_what_it_does() -> None:
     out = p2pd("--help").out
     for name, command in COMMANDS.items():
         assert re.search(rf"^  {name} +{re.escape(command.help)}$", out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_can_write_json(name: str) -> None:
+    content = vars(import_module(f"p2pd.cli.{COMMANDS[name].module}"))
+    app = content.get("app")
+    words: list[list[str]] = [[name]]
+    if COMMANDS[name].group:
+        assert isinstance(app, typer.Typer)
+        registered = [(one.name, one.callback) for one in app.registered_commands]
+        words = [[name, given or call.__name__] for given, call in registered if call is not None]
+    for command in words:
+        assert "--json" in p2pd(*command, "--help").out
 
 
 def test_version_is_said() -> None:

@@ -153,3 +153,13 @@ def test_an_interrupt_leaves_no_half_made_files(lab: Path) -> None:
     assert done.returncode == 130
     assert done.stderr == ""
     assert [path.name for path in lab.iterdir() if path.name.startswith(("r1", "tmp-"))] == []
+
+
+def test_a_misspelt_key_of_a_file_is_named_with_its_line(lab: Path) -> None:
+    file = lab / "r1.toml"
+    file.write_text("[schedule]\nmax_rooster = 3\n")
+    ran = publish(lab, "--from", file)
+    assert ran.code == 2
+    assert ran.err == (
+        f"p2pd: {file}:2: schedule.max_rooster: unknown key; did you mean max_roster?\n"
+    )

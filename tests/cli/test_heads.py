@@ -1,3 +1,4 @@
+import sqlite3
 import subprocess
 import sys
 from dataclasses import replace
@@ -303,3 +304,13 @@ def test_a_ledger_that_is_none_is_said(chain: Built) -> None:
     ran = p2pd("heads", "list", *chain.arguments)
     assert ran.code == 1
     assert "ledger.sqlite: cannot be read" in ran.err
+    assert "restore a copy" in ran.err
+
+
+def test_a_ledger_of_a_newer_p2pd_is_said(chain: Built) -> None:
+    connection = sqlite3.connect(chain.data_dir / "ledger.sqlite")
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    ran = p2pd("heads", "list", *chain.arguments)
+    assert ran.code == 1
+    assert "run the newer p2pd" in ran.err

@@ -145,5 +145,5 @@ def revision() -> RevisionInfo:
             )
             for n, peer in enumerate(TRAINERS)
         ),
-        training=TrainingInfo(stage="training", samples=160, elapsed_s=17.3),
+        training=TrainingInfo(stage="training 160 samples", samples=160, elapsed_s=17.3),
     )
