@@ -174,6 +174,17 @@ def test_a_check_has_the_limit_until_eight_are_finished_and_then_thrice_the_long
     assert sent_votes(fast.wait(21.0)) == [prevoted(0, None, NO_ROUND, *SLOW_PREVOTE)]
 
 
+def test_checks_of_the_undecided_decision_are_not_measured() -> None:
+    bench = Bench(FOUR, 3)
+    bench.close()
+    for _ in range(7):
+        bench.checks.add(1.0)
+    bench.prevotes(6, None, 0)
+    bench.hear(proposal(FOUR, 6, UNDECIDED))
+    bench.checked(UNDECIDED)
+    assert bench.checks.timeout_s(0) == 60.0
+
+
 def test_a_check_that_outlives_its_timer_is_measured_and_kept() -> None:
     bench = Bench(FOUR, 1)
     for _ in range(8):

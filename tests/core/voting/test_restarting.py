@@ -13,8 +13,10 @@ from tests.core.voting.making import (
     A_CHOICES,
     B_CHOICES,
     FOUR,
+    UNDECIDED,
     A,
     Bench,
+    E,
     at_prevote,
     into_round,
     locked_on_a,
@@ -83,13 +85,13 @@ def test_i10_a_restart_in_a_late_round_forgets_nothing_of_it() -> None:
     bench = Bench(FOUR, 1)
     bench.close()
     into_round(bench, 12)
-    bench.hear(proposal(FOUR, 12, A_CHOICES))
-    bench.checked(A_CHOICES)
-    stored = last_state(list(bench.prevotes(12, A, 0, 2)))
+    bench.hear(proposal(FOUR, 12, UNDECIDED))
+    bench.checked(UNDECIDED)
+    stored = last_state(list(bench.prevotes(12, E, 0, 2)))
     again = restarted(bench, stored)
     again.resume()
     again.wait(1.0)
-    assert again.machine.view().locked == (A, 12)
+    assert again.machine.view().locked == (E, 12)
     assert again.machine.view().prevoted == FOUR.quorum
     again.prevotes(14, None, 0)
     again.prevotes(15, None, 0)
