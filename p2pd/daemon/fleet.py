@@ -11,10 +11,18 @@ import trio
 from p2pd.config.fleet import Fleet, FleetNode, load_fleet
 from p2pd.config.names import format_address
 from p2pd.daemon.files import read_genesis, read_revision
-from p2pd.daemon.processes import ASK_S, LEAVE_S, last_words, start_node, status_of
+from p2pd.daemon.processes import (
+    LEAVE_S,
+    NodeProcess,
+    last_words,
+    start_node,
+    status_of,
+    stop_nodes,
+)
 from p2pd.daemon.render import node_toml
 from p2pd.errors import P2pError
-from p2pd.io.control import ask
+from p2pd.io.durable import storing
+from p2pd.io.lock import holder_of
 from p2pd.node.plugins import load_role
 
 START_S = 30.0
@@ -55,78 +63,90 @@ async def _up(fleet: Fleet) -> None:
     seeds = list(fleet.settings.seeds)
     # Seeds first: the others are told where they listen.
     for node in sorted(fleet.nodes, key=lambda node: node.role != "bootstrap"):
-        status = status_of(fleet.data_dir(node))
-        if status is None:
-            status = await _start(fleet, node, tuple(seeds))
+        status = await _bring_up(fleet, node, tuple(seeds))
         if node.role == "bootstrap":
             seeds.append(f"{status['node']['peer']}@{status['node']['address']}")
 
 
-async def _start(fleet: Fleet, node: FleetNode, seeds: tuple[str, ...]) -> dict[str, Any]:
-    data_dir = fleet.data_dir(node)
-    data_dir.parent.mkdir(parents=True, exist_ok=True)
-    config = fleet.settings.dir / "configs" / f"{node.name}.toml"
-    config.parent.mkdir(parents=True, exist_ok=True)
-    config.write_text(
-        node_toml(
-            role=node.role,
-            name=node.name,
-            data_dir=data_dir.absolute(),
-            genesis=fleet.settings.genesis.absolute(),
-            record=fleet.settings.record.absolute() if fleet.settings.record else None,
-            seeds=seeds,
-            listen=format_address("127.0.0.1", fleet.port(node)),
-            workload_path=fleet.settings.workload_path,
-            threads=fleet.threads(node),
-        )
-    )
-    output = fleet.settings.dir / "output" / f"{node.name}.txt"
-    output.parent.mkdir(parents=True, exist_ok=True)
-    process = start_node(node.name, config, data_dir, output, tied=False)
+async def _bring_up(fleet: Fleet, node: FleetNode, seeds: tuple[str, ...]) -> dict[str, Any]:
+    """What the node says of itself; started, unless it runs."""
+    data_dir, output = fleet.data_dir(node), _output(fleet, node)
+    process = None if holder_of(data_dir) is not None else _start(fleet, node, seeds)
     with trio.move_on_after(START_S):
-        while process.running:
+        while process is None or process.running:
             status = await trio.to_thread.run_sync(status_of, data_dir)
             if status is not None:
                 return status
             await trio.sleep(POLL_S)
+    if process is None:
+        raise P2pError(f"{node.name} runs as process {holder_of(data_dir)}, but does not answer")
+    await stop_nodes([process])
     raise P2pError(f"{node.name} did not start: {last_words(output)} (see {output})")
 
 
+def _output(fleet: Fleet, node: FleetNode) -> Path:
+    return fleet.settings.dir / "output" / f"{node.name}.txt"
+
+
+def _start(fleet: Fleet, node: FleetNode, seeds: tuple[str, ...]) -> NodeProcess:
+    settings, data_dir, output = fleet.settings, fleet.data_dir(node), _output(fleet, node)
+    config = settings.dir / "configs" / f"{node.name}.toml"
+    with storing(settings.dir):
+        for path in (data_dir, config, output):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        config.write_text(
+            node_toml(
+                role=node.role,
+                name=node.name,
+                data_dir=data_dir.absolute(),
+                genesis=settings.genesis.absolute(),
+                record=settings.record.absolute() if settings.record else None,
+                seeds=seeds,
+                listen=format_address("127.0.0.1", fleet.port(node)),
+                workload_path=settings.workload_path.absolute() if settings.workload_path else None,
+                threads=fleet.threads(node),
+            )
+        )
+        return start_node(node.name, config, data_dir, output, tied=False)
+
+
 def down(path: Path) -> int:
-    """Asks every node of the fleet to leave, and waits until it has. Returns the exit status."""
+    """Asks every node of the fleet to leave, and waits until it has. Returns the exit status.
+
+    Raises:
+        UsageError: the file is wrong.
+        P2pError: a node did not leave in time.
+    """
     fleet = load_fleet(path)
-    running = {node.name: _pid(fleet.data_dir(node)) for node in fleet.nodes}
-    for pid in running.values():
+    running: dict[Path, int] = {}
+    for node in fleet.nodes:
+        pid = holder_of(fleet.data_dir(node))
         if pid is not None:
-            os.kill(pid, signal.SIGTERM)
-    stubborn = trio.run(_wait_for, {n: pid for n, pid in running.items() if pid is not None})
+            running[fleet.data_dir(node)] = pid
+            _terminate(node, pid)
+    stubborn = trio.run(_wait_for, running)
     if stubborn:
-        raise P2pError(f"still running after {LEAVE_S:g} s: {', '.join(stubborn)}")
+        raise P2pError(f"still running after {LEAVE_S:g} s: {', '.join(map(str, stubborn))}")
     return 0
 
 
-def _pid(data_dir: Path) -> int | None:
+def _terminate(node: FleetNode, pid: int) -> None:
     try:
-        return int(ask(data_dir, {"call": "process"}, ASK_S)["pid"])
-    except P2pError:
-        return None
+        os.kill(pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return  # it was about to end
+    except PermissionError as error:
+        raise P2pError(f"{node.name}, process {pid}, belongs to another user") from error
 
 
-async def _wait_for(running: dict[str, int]) -> list[str]:
+async def _wait_for(running: dict[Path, int]) -> list[int]:
+    """Those that still hold their data directories when the time is over."""
     left = dict(running)
     with trio.move_on_after(LEAVE_S):
         while left:
-            left = {name: pid for name, pid in left.items() if _alive(pid)}
+            left = {path: pid for path, pid in left.items() if holder_of(path) == pid}
             await trio.sleep(POLL_S)
-    return sorted(left)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+    return sorted(left.values())
 
 
 def status(path: Path) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from random import Random, SystemRandom
+from typing import BinaryIO
 
 import trio
 
@@ -19,16 +20,18 @@ from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest
 from p2pd.core.genesis import SignedGenesis
 from p2pd.core.hello import PROTOCOL_VERSION, Hello
 from p2pd.core.ids import ArtifactId, PeerId, short
-from p2pd.core.revision import Revision, SignedRevision
+from p2pd.core.revision import SignedRevision
 from p2pd.daemon.absent import NoMath, NoWorker
+from p2pd.daemon.checked import CheckedWorker
 from p2pd.daemon.files import read_genesis, read_revision
 from p2pd.daemon.logs import start_logging
 from p2pd.daemon.publish import head_file_of
 from p2pd.daemon.settings import NodeConfig, load_node
-from p2pd.daemon.snapshots import snapshot_of
-from p2pd.errors import P2pError, UsageError, WorkloadError
+from p2pd.daemon.snapshots import Snapshots
+from p2pd.errors import P2pError, UsageError
 from p2pd.io.blobs import FileBlobStore
 from p2pd.io.control import serve_control
+from p2pd.io.durable import storing
 from p2pd.io.keys import load_or_create_key
 from p2pd.io.ledger import SqliteLedger
 from p2pd.io.lock import DataDirectory
@@ -44,9 +47,10 @@ from p2pd.status.snapshot import to_json
 log = logging.getLogger("p2pd.daemon")
 workload_log = logging.getLogger("p2pd.workload")
 
-LEAVE_S = 10.0
-"""A clean end may take so long; then the process ends all the same."""
-OK, FAILED = 0, 1
+LEAVE_S = 9.0
+"""A clean end may take so long; then the process ends all the same: within ten seconds."""
+OK, FAILED, USAGE = 0, 1, 2
+"""Exit statuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +92,21 @@ def _gather(config: NodeConfig) -> Given:
 
 async def _serve(given: Given, directory: DataDirectory) -> int:
     failures: list[P2pError] = []
-    with trio.CancelScope() as scope:
-        try:
-            async with trio.open_nursery() as nursery:
-                await nursery.start(_heed_signals, scope)
+    try:
+        async with trio.open_nursery() as nursery:
+            life = trio.CancelScope()
+            await nursery.start(_heed_signals, life)
+            with life:
                 await _run_node(given, directory)
-        except* P2pError as group:
-            failures += _leaves(group)
+            nursery.cancel_scope.cancel()
+    except* P2pError as group:
+        failures += _leaves(group)
     if not failures:
         log.info("left")
         return OK
     for failure in failures:
         log.error("%s", failure)
-    return FAILED
+    return USAGE if any(isinstance(failure, UsageError) for failure in failures) else FAILED
 
 
 def _leaves(group: BaseExceptionGroup[P2pError]) -> list[P2pError]:
@@ -110,15 +116,23 @@ def _leaves(group: BaseExceptionGroup[P2pError]) -> list[P2pError]:
     return found
 
 
-async def _heed_signals(scope: trio.CancelScope, *, task_status: trio.TaskStatus[None]) -> None:
-    """The first signal leaves cleanly, a second one at once."""
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+async def _heed_signals(life: trio.CancelScope, *, task_status: trio.TaskStatus[None]) -> None:
+    """The first signal ends life, cleanly; a second one ends the process at once, and so does time.
+
+    At once means: the kernel and the ends of their pipes see to the subprocesses.
+    """
+    patience = trio.CancelScope()
+    with patience, trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         task_status.started()
         async for number in signals:
-            if scope.cancel_called:
+            if life.cancel_called:
                 os._exit(128 + number)
             log.info("leaving on %s", signal.Signals(number).name)
-            scope.cancel()
+            life.cancel()
+            patience.deadline = trio.current_time() + LEAVE_S
+    if patience.cancelled_caught:
+        log.error("not ready to leave after %g s: ending all the same", LEAVE_S)
+        os._exit(FAILED)
 
 
 async def _run_node(given: Given, directory: DataDirectory) -> None:
@@ -159,19 +173,17 @@ async def _serve_node(
         counters = transport.counters()
         return {peer: (one.sent_bytes, one.received_bytes) for peer, one in counters.items()}
 
+    snapshots = Snapshots(node, given.config.node.name, traffic)
+
     async def answer(request: dict[str, object]) -> dict[str, object]:
-        await trio.lowlevel.checkpoint()
         call = request.get("call")
-        if call == "process":
-            return {"pid": os.getpid()}
         if call != "status":
-            raise UsageError(f"unknown call {call!r}; known: status, process")
-        uptime_s = trio.current_time() - started_s
-        return to_json(snapshot_of(node, given.config.node.name, uptime_s, traffic))
+            raise UsageError(f"unknown call {call!r}; known: status")
+        return to_json(await snapshots.take(trio.current_time() - started_s))
 
     async def check_workload() -> None:
-        if given.plugin.needs_worker and given.revision is not None:
-            await _check_workload(node.worker, given.revision.revision)
+        if given.plugin.needs_worker:
+            await node.worker.info()
 
     async def announce() -> None:
         await trio.lowlevel.checkpoint()
@@ -187,22 +199,6 @@ async def _serve_node(
         await serve_control(directory.path, answer)
 
     await node.run(announce, control, check_workload)
-
-
-async def _check_workload(worker: Worker, revision: Revision) -> None:
-    """A node whose workload is not the revision's must not train or judge."""
-    info = await worker.info()
-    wanted = revision.workload
-    if info.source != wanted.source:
-        raise WorkloadError(
-            f"workload {wanted.module} here has the source digest {info.source.hex()}, "
-            f"the revision names {wanted.source.hex()}: install the revision's version"
-        )
-    if info.schema != revision.schema or info.train_samples != revision.data.samples:
-        raise WorkloadError(
-            f"workload {wanted.module} builds another model or data set here "
-            f"({info.train_samples} samples, the revision says {revision.data.samples})"
-        )
 
 
 def _hello(given: Given, address: str) -> Hello:
@@ -242,7 +238,7 @@ async def _worker(given: Given, blobs: FileBlobStore) -> AsyncIterator[Worker]:
     worker = WorkerProcess(settings, blobs, workload_log.info)
     async with trio.open_nursery() as nursery:
         await nursery.start(worker.run)
-        yield worker
+        yield CheckedWorker(worker, given.revision.revision)
         nursery.cancel_scope.cancel()
 
 
@@ -254,21 +250,22 @@ async def _import_head(given: Given, blobs: FileBlobStore) -> None:
     revision, path = given.revision.revision, head_file_of(record)
     if blobs.has(revision.head) or not path.is_file():
         return
-    manifest = await trio.to_thread.run_sync(_manifest_of, path, revision.schema.id)
-    if manifest.id != revision.head:
-        raise UsageError(f"{path}: not the genesis head that {record} names")
-    blobs.pin(revision.head, "import")
-    await blobs.begin(manifest)
-    with path.open("rb") as file:
+    with storing(path), path.open("rb") as file:
+        manifest = await trio.to_thread.run_sync(_manifest_of, file, revision.schema.id)
+        if manifest.id != revision.head:
+            raise UsageError(f"{path}: not the genesis head that {record} names")
+        blobs.pin(revision.head, "import")
+        await blobs.begin(manifest)
+        file.seek(0)
         for index in range(len(manifest.chunks)):
-            await blobs.write(revision.head, index, file.read(CHUNK_BYTES))
+            chunk = await trio.to_thread.run_sync(file.read, CHUNK_BYTES)
+            await blobs.write(revision.head, index, chunk)
     log.info("imported the genesis head %s", short(revision.head))
 
 
-def _manifest_of(path: Path, schema: bytes) -> Manifest:
+def _manifest_of(file: BinaryIO, schema: bytes) -> Manifest:
     chunks, size_bytes = [], 0
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK_BYTES):
-            chunks.append(sha256(chunk).digest())
-            size_bytes += len(chunk)
+    while chunk := file.read(CHUNK_BYTES):
+        chunks.append(sha256(chunk).digest())
+        size_bytes += len(chunk)
     return Manifest(ArtifactKind.HEAD, schema, size_bytes, tuple(chunks))

@@ -7,7 +7,7 @@ import trio
 
 from p2pd.core.artifact import CHUNK_BYTES
 from p2pd.core.decision import PlanState
-from p2pd.core.ids import PeerId
+from p2pd.core.ids import DecisionId, PeerId, RevisionId
 from p2pd.core.messages import Release, Update
 from p2pd.core.voting.events import View
 from p2pd.core.work import MILLION
@@ -30,30 +30,68 @@ from p2pd.status.snapshot import (
 
 VERSION = "0.1.0"
 DECISIONS_SHOWN = 64
+STILL_MEASURED = 4
+"""Heights back from the last one whose measurements may still come in."""
 
 Traffic = Callable[[], Mapping[PeerId, tuple[int, int]]]
 """Bytes sent and received per link."""
 
 
-def snapshot_of(node: Node, name: str, uptime_s: float, traffic: Traffic) -> Snapshot:
-    info = NodeInfo(
-        name=name,
-        role=node.plugin.name,
-        peer=node.transport.peer.hex(),
-        network=node.genesis.name,
-        version=VERSION,
-        uptime_s=uptime_s,
-        address=node.transport.address,
-        degraded=() if node.transport.links() else ("no links to other nodes",),
-    )
-    return Snapshot(
-        node=info,
-        peers=_peers(node, traffic()),
-        revisions=tuple(_revision(node, lane) for lane in node.lanes.values()),
-        transfers=_transfers(node),
-        heard=_counts(node.heard),
-        refused=_counts(node.refused),
-    )
+class Snapshots:
+    """Takes the status of one node. What old decisions say is worked out once, and kept."""
+
+    def __init__(self, node: Node, name: str, traffic: Traffic) -> None:
+        self._node = node
+        self._name = name
+        self._traffic = traffic
+        self._rows: dict[RevisionId, dict[DecisionId, DecisionInfo]] = {}
+
+    async def take(self, uptime_s: float) -> Snapshot:
+        node = self._node
+        for lane in node.lanes.values():
+            await self._read(lane)
+        info = NodeInfo(
+            name=self._name,
+            role=node.plugin.name,
+            peer=node.transport.peer.hex(),
+            network=node.genesis.name,
+            version=VERSION,
+            uptime_s=uptime_s,
+            address=node.transport.address,
+            degraded=_degraded(node),
+        )
+        return Snapshot(
+            node=info,
+            peers=_peers(node, self._traffic()),
+            revisions=tuple(
+                _revision(node, lane, tuple(self._rows[revision].values()))
+                for revision, lane in node.lanes.items()
+            ),
+            transfers=_transfers(node),
+            heard=_counts(node.heard),
+            refused=_counts(node.refused),
+        )
+
+    async def _read(self, lane: Lane) -> None:
+        """Row by row: each takes milliseconds, for the signatures of its measurements."""
+        known, rows = self._rows.get(lane.setting.revision.id, {}), {}
+        for times in list(lane.history)[-DECISIONS_SHOWN:]:
+            decision = times.decision
+            row = known.get(decision.id)
+            if row is None or decision.height > lane.decision.height - STILL_MEASURED:
+                await trio.lowlevel.checkpoint()
+                row = _decision(lane, times)
+            rows[decision.id] = row
+        self._rows[lane.setting.revision.id] = rows
+
+
+def _degraded(node: Node) -> tuple[str, ...]:
+    found = []
+    if not node.transport.links():
+        found.append("no links to other nodes")
+    if node.discovery.twin is not None:
+        found.append(f"this identity is live at {node.discovery.twin} as well")
+    return tuple(found)
 
 
 def _counts(counter: Counter[str]) -> tuple[Count, ...]:
@@ -95,7 +133,7 @@ def _transfers(node: Node) -> tuple[TransferInfo, ...]:
     return tuple(rows)
 
 
-def _revision(node: Node, lane: Lane) -> RevisionInfo:
+def _revision(node: Node, lane: Lane, decisions: tuple[DecisionInfo, ...]) -> RevisionInfo:
     revision, decision = lane.setting.revision, lane.decision
     state, schedule = decision.state, revision.schedule
     role = lane.role.view()
@@ -118,7 +156,7 @@ def _revision(node: Node, lane: Lane) -> RevisionInfo:
         closes_in_s=schedule.deadline_ms / 1000 - elapsed_s if running else None,
         voting=_voting(lane, role.voting) if role.voting else None,
         leases=_leases(lane),
-        decisions=tuple(_decision(lane, t) for t in list(lane.history)[-DECISIONS_SHOWN:]),
+        decisions=decisions,
         standing=tuple(
             StandingInfo(
                 peer=row.peer.hex(),

@@ -6,8 +6,8 @@ import signal
 import sys
 from pathlib import Path
 
-from p2pd.daemon.run import run
-from p2pd.errors import P2pError
+from p2pd.daemon.run import FAILED, USAGE, run
+from p2pd.errors import P2pError, UsageError
 
 PR_SET_PDEATHSIG = 1
 """Source: prctl(2)."""
@@ -16,15 +16,16 @@ LEFT_ALONE = 1
 
 def main() -> int:
     parent, config = int(sys.argv[1]), Path(sys.argv[2])
-    # SIGTERM, so that the node can end its own subprocesses.
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if sys.platform == "linux":
+        # SIGTERM, so that the node can end its own subprocesses.
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != parent:
         return LEFT_ALONE  # it died before this process could ask to be told
     try:
         return run(None, config, ())
     except P2pError as error:
-        sys.stderr.write(f"p2pd: {error}\n")
-        return 1
+        sys.stderr.write("".join(f"p2pd: {line}\n" for line in str(error).splitlines()))
+        return USAGE if isinstance(error, UsageError) else FAILED
 
 
 if __name__ == "__main__":

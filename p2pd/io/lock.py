@@ -68,3 +68,19 @@ def _take_lock(directory: Path) -> int:
             os.close(descriptor)
             raise
     return descriptor
+
+
+def holder_of(directory: Path) -> int | None:
+    """The process that holds the lock of a data directory; None where nobody does."""
+    path = directory / "lock"
+    if not path.exists():
+        return None
+    with storing(path):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return int(os.pread(descriptor, PID_BYTES, 0))
+        finally:
+            os.close(descriptor)
+    return None
