@@ -23,6 +23,9 @@ class Conduct(Enum):
     WRONG_MERGE = "wrong merge"
 
 
+MISDEEDS = frozenset({Conduct.HARMFUL, Conduct.WRONG_MERGE})
+
+
 def newcomer(peer: PeerId, schedule: Schedule) -> Standing:
     return Standing(peer, schedule.lease_shards, 0, 0, 0, 0, FULL, 0)
 
@@ -40,7 +43,9 @@ def moved(
     rows = {row.peer: row for row in state.standing}
     for peer, what in conduct.items():
         row = rows.get(peer) or newcomer(peer, schedule)
-        rows[peer] = _quarantined(_judged(row, what, schedule), height)
+        row = _judged(row, what, schedule)
+        # A low score of old does not send back a peer that has served its time and does no harm.
+        rows[peer] = _quarantined(row, height) if what in MISDEEDS else row
     return tuple(rows[peer] for peer in sorted(rows) if _worth_keeping(rows[peer]))
 
 
