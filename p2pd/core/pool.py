@@ -66,6 +66,7 @@ class Pool:
             raise RemoteError(f"{signed.kind} of another term or revision")
         if height < lowest:
             return Admission.LATE
+        self._check_seat(signed)
         if height > self.height:
             return self._wait(signed)
         self._check_author(signed)
@@ -82,12 +83,16 @@ class Pool:
             self.ahead[signed.id] = signed
         return Admission.AHEAD
 
+    def _check_seat(self, signed: Signed[Any]) -> None:
+        """Also of what waits: a proposal is large, and the set does not grow."""
+        members = self.setting.members(self.previous.state.suspended)
+        by_members_only = isinstance(signed.content, Vote | Proposal | Report)
+        if by_members_only and signed.author not in members.weights:
+            raise RemoteError(f"{signed.kind} by a key that is no validator")
+
     def _check_author(self, signed: Signed[Any]) -> None:
         content, state = signed.content, self.previous.state
-        if isinstance(content, Vote | Proposal | Report):
-            if signed.author not in self.setting.members(state.suspended).weights:
-                raise RemoteError(f"{signed.kind} by a key that is no validator")
-        elif isinstance(content, Update):
+        if isinstance(content, Update):
             lease_behind(signed, self.previous, signed.scope)
         elif isinstance(content, Release):
             if content.plan != self.previous.id or state.plan.lease_of(signed.signer) is None:
@@ -95,7 +100,7 @@ class Pool:
         elif isinstance(content, Reduction):
             if signed.signer not in self._reducers(signed.scope.height):
                 raise RemoteError("reduction by a peer that was not drawn")
-        elif not isinstance(content, Beacon):
+        elif not isinstance(content, Vote | Proposal | Report | Beacon):
             raise RemoteError(f"a {signed.kind} does not belong to a window")
 
     def _reducers(self, height: int) -> tuple[PeerId, ...]:
@@ -123,10 +128,20 @@ class Pool:
         del self.held[same[0]]
         return True
 
+    def _may_send(self, signed: Signed[Any]) -> bool:
+        """Whoever passed it on could not know: nobody is blamed."""
+        try:
+            self._check_seat(signed)
+            self._check_author(signed)
+        except RemoteError:
+            return False
+        return True
+
     def advance(self, decision: Decision) -> list[Signed[Any]]:
-        """Turns to the height after decision. What waited for it comes back, to be admitted anew."""
+        """Turns to the height after decision. What waited for it and belongs there comes back, to be admitted anew."""
         self.previous = decision
-        waited = [one for one in self.ahead.values() if one.scope.height <= self.height]
+        due = [one for one in self.ahead.values() if one.scope.height <= self.height]
+        waited = [one for one in due if self._may_send(one)]
         self.ahead = {key: one for key, one in self.ahead.items() if one.scope.height > self.height}
         self.held = {
             key: one
