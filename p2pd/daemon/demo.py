@@ -155,6 +155,7 @@ class _Stage:
                 (name, role, signers[name].peer.hex()) for name, role in self.options.nodes()
             ),
             setting=Setting(genesis, revision),
+            windows=self.options.windows,
             times={row["height"]: (row["train_s"], row["overhead_s"]) for row in rows},
             central_accuracy=central,
             seconds=trio.current_time() - self.started_s,

@@ -19,13 +19,14 @@ from p2pd.config.names import parse_seed
 from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest
 from p2pd.core.genesis import SignedGenesis
 from p2pd.core.hello import PROTOCOL_VERSION, Hello
-from p2pd.core.ids import ArtifactId, PeerId, short
+from p2pd.core.ids import ArtifactId, short
 from p2pd.core.revision import SignedRevision
 from p2pd.daemon.absent import NoMath, NoWorker
 from p2pd.daemon.checked import CheckedWorker
 from p2pd.daemon.files import read_genesis, read_revision
 from p2pd.daemon.logs import start_logging
 from p2pd.daemon.publish import head_file_of
+from p2pd.daemon.rates import Rates
 from p2pd.daemon.settings import NodeConfig, load_node
 from p2pd.daemon.snapshots import Snapshots
 from p2pd.errors import P2pError, UsageError
@@ -168,12 +169,8 @@ async def _serve_node(
     given: Given, directory: DataDirectory, node: Node, transport: QuicTransport
 ) -> None:
     started_s = trio.current_time()
-
-    def traffic() -> dict[PeerId, tuple[int, int]]:
-        counters = transport.counters()
-        return {peer: (one.sent_bytes, one.received_bytes) for peer, one in counters.items()}
-
-    snapshots = Snapshots(node, given.config.node.name, traffic)
+    rates = Rates(transport.counters)
+    snapshots = Snapshots(node, given.config.node.name, rates)
 
     async def answer(request: dict[str, object]) -> dict[str, object]:
         call = request.get("call")
@@ -198,7 +195,7 @@ async def _serve_node(
     async def control() -> None:
         await serve_control(directory.path, answer)
 
-    await node.run(announce, control, check_workload)
+    await node.run(announce, control, check_workload, rates.run)
 
 
 def _hello(given: Given, address: str) -> Hello:

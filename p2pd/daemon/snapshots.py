@@ -1,7 +1,7 @@
 """A running node as the plain values of its status. Seconds."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import trio
 
@@ -11,6 +11,7 @@ from p2pd.core.ids import DecisionId, PeerId, RevisionId
 from p2pd.core.messages import Release, Update
 from p2pd.core.voting.events import View
 from p2pd.core.work import MILLION
+from p2pd.daemon.rates import Flow, Rates
 from p2pd.node.lane import HeightTimes, Lane
 from p2pd.node.lineage import metric_of, tally
 from p2pd.node.node import Node
@@ -33,17 +34,16 @@ DECISIONS_SHOWN = 64
 STILL_MEASURED = 4
 """Heights back from the last one whose measurements may still come in."""
 
-Traffic = Callable[[], Mapping[PeerId, tuple[int, int]]]
-"""Bytes sent and received per link."""
+NO_FLOW = Flow(0, 0, 0.0, 0.0)
 
 
 class Snapshots:
     """Takes the status of one node. What old decisions say is worked out once, and kept."""
 
-    def __init__(self, node: Node, name: str, traffic: Traffic) -> None:
+    def __init__(self, node: Node, name: str, rates: Rates) -> None:
         self._node = node
         self._name = name
-        self._traffic = traffic
+        self._rates = rates
         self._rows: dict[RevisionId, dict[DecisionId, DecisionInfo]] = {}
 
     async def take(self, uptime_s: float) -> Snapshot:
@@ -62,7 +62,7 @@ class Snapshots:
         )
         return Snapshot(
             node=info,
-            peers=_peers(node, self._traffic()),
+            peers=_peers(node, self._rates.flows()),
             revisions=tuple(
                 _revision(node, lane, tuple(self._rows[revision].values()))
                 for revision, lane in node.lanes.items()
@@ -98,21 +98,23 @@ def _counts(counter: Counter[str]) -> tuple[Count, ...]:
     return tuple(Count(what=what, count=count) for what, count in counter.most_common(20))
 
 
-def _peers(node: Node, traffic: Mapping[PeerId, tuple[int, int]]) -> tuple[PeerInfo, ...]:
+def _peers(node: Node, flows: Mapping[PeerId, Flow]) -> tuple[PeerInfo, ...]:
     known = {view.peer: view.record for view in node.discovery.known()}
     linked = {link.peer: link for link in node.transport.links()}
     rows = []
     for peer in sorted({*known, *linked}):
         link, record = linked.get(peer), known.get(peer)
-        sent, received = traffic.get(peer, (0, 0))
+        flow = flows.get(peer, NO_FLOW)
         rows.append(
             PeerInfo(
                 peer=peer.hex(),
                 roles=link.hello.roles if link else record.roles if record else (),
                 address=link.remote if link else record.address if record else "",
                 linked=link is not None,
-                sent_bytes=sent,
-                received_bytes=received,
+                sent_bytes=flow.sent_bytes,
+                received_bytes=flow.received_bytes,
+                sent_bytes_s=flow.sent_bytes_s,
+                received_bytes_s=flow.received_bytes_s,
             )
         )
     return tuple(rows)

@@ -38,9 +38,10 @@ class PeerInfo:
     address: str
     linked: bool
     """False: only known of."""
-    rtt_s: float | None = None
     sent_bytes: int = 0
     received_bytes: int = 0
+    sent_bytes_s: float = 0.0
+    received_bytes_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -265,13 +265,15 @@ def _decision(decision: DecisionInfo) -> list[Text]:
 
 def _peers_title(peers: Sequence[PeerInfo]) -> str:
     linked = sum(peer.linked for peer in peers)
-    return f"peers  {linked} linked, {len(peers) - linked} known"
+    sent = sum(peer.sent_bytes for peer in peers)
+    received = sum(peer.received_bytes for peer in peers)
+    return f"peers  {linked} linked  ↑{size(sent)} ↓{size(received)}"
 
 
 def _peers(peers: Sequence[PeerInfo], rows: int) -> RenderableType:
     if not peers:
         return Text("nobody yet", style="yellow")
-    table = _table("left", "left", "right", "right", "right")
+    table = _table("left", "left", "right", "right")
     table.columns[1].no_wrap = False  # roles give way where there is no room for all
     for peer in sorted(peers, key=lambda peer: (not peer.linked, peer.peer))[:rows]:
         style = "" if peer.linked else DIM
@@ -280,9 +282,8 @@ def _peers(peers: Sequence[PeerInfo], rows: int) -> RenderableType:
         table.add_row(
             Text(f"{'●' if peer.linked else '○'} {peer.peer[:SHORT]}", style=style),
             roles,
-            Text("" if peer.rtt_s is None else f"{peer.rtt_s * 1000:.0f} ms", style=DIM),
-            Text(f"↑{size(peer.sent_bytes)}" if peer.linked else "", style=DIM),
-            Text(f"↓{size(peer.received_bytes)}" if peer.linked else "", style=DIM),
+            Text(f"↑{size(round(peer.sent_bytes_s))}/s" if peer.linked else "", style=DIM),
+            Text(f"↓{size(round(peer.received_bytes_s))}/s" if peer.linked else "", style=DIM),
         )
     return Group(table, *_more(len(peers), rows))
 

@@ -45,7 +45,7 @@ def busy() -> Snapshot:
                 roles=("bootstrap",),
                 address="127.0.0.1:4700",
                 linked=True,
-                rtt_s=0.0021,
+                sent_bytes_s=2_100.0,
                 sent_bytes=81_022,
                 received_bytes=1_220_001,
             ),
@@ -55,7 +55,7 @@ def busy() -> Snapshot:
                     roles=("trainer",),
                     address=f"127.0.0.1:{41_000 + n}",
                     linked=n != 3,
-                    rtt_s=0.013 * n,
+                    sent_bytes_s=13_000.0 * n,
                     sent_bytes=9_100_000 * n,
                     received_bytes=17 * 10**n,
                 )
