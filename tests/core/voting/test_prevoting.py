@@ -185,6 +185,18 @@ def test_checks_of_the_undecided_decision_are_not_measured() -> None:
     assert bench.checks.timeout_s(0) == 60.0
 
 
+def test_a_second_answer_to_a_check_is_not_measured_again() -> None:
+    bench = Bench(FOUR, 1)
+    bench.close()
+    bench.hear(proposal(FOUR, 0, A_CHOICES))
+    for _ in range(7):
+        bench.checks.add(0.0)
+    bench.checked(A_CHOICES)
+    bench.wait(30.0)
+    bench.checked(A_CHOICES)
+    assert bench.checks.timeout_s(0) == 2.0
+
+
 def test_a_check_that_outlives_its_timer_is_measured_and_kept() -> None:
     bench = Bench(FOUR, 1)
     for _ in range(8):
