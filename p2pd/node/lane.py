@@ -235,7 +235,10 @@ class Lane:
             nursery.start_soon(self._reconcile)
             nursery.start_soon(self._catch_up)
             nursery.start_soon(self._keep_reports)
-            await drive(self.role, self.inbox)
+            await self._serve()
+
+    async def _serve(self) -> None:
+        await drive(self.role, self.inbox)
 
     async def _keep_reports(self) -> None:
         while True:

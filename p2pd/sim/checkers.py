@@ -1,16 +1,25 @@
-"""What must hold, looked at after every step of a simulated fleet. Names are those of the design's invariants."""
+"""What must hold, looked at after every step of a simulated fleet. Names are those of the design's invariants.
 
+Counts are made here anew, from the signed genesis and the records themselves, not by the code under test.
+"""
+
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from p2pd.core.decision import Decision, Outcome
+from p2pd.core.decision import Decision, Outcome, Record
 from p2pd.core.derive import Setting
 from p2pd.core.encoding import decode
-from p2pd.core.ids import DecisionId, PublicKey
+from p2pd.core.ids import ArtifactId, DecisionId, PeerId, PublicKey
 from p2pd.core.messages import Choices
 from p2pd.core.signed import Signed
 from p2pd.core.votes import Step, Vote
-from p2pd.core.work import Verdict
+from p2pd.core.work import Inspection, Merged, MergeJob, Verdict
+from p2pd.wire.signatures import verify
+
+TIMES_DEALT = 3
+"""A microshard that was dealt so often in vain may be left out of its epoch."""
+TENSOR_VERDICTS = frozenset({Verdict.LAYOUT, Verdict.SCHEMA, Verdict.NONFINITE, Verdict.NORM})
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,57 +34,163 @@ class Violation:
 class Checkers:
     seed: int
     setting: Setting
-    decided: dict[int, DecisionId] = field(default_factory=dict)
+    names: dict[PeerId, str] = field(default_factory=dict)
+    """Of honest nodes."""
     chain: dict[int, Decision] = field(default_factory=dict)
-    votes: dict[tuple[PublicKey, int, Step, int], Vote] = field(default_factory=dict)
-    counted: dict[tuple[int, int], int] = field(default_factory=dict)
-    """(epoch, microshard) -> height at which it was counted."""
+    """By height, as the first to adopt did."""
+    tips: dict[str, int] = field(default_factory=dict)
+    """The highest decision that each node is known to have made durable."""
+    sent: dict[tuple[PublicKey, str, int, int, int], object] = field(default_factory=dict)
+    merges: dict[tuple[object, ...], Merged] = field(default_factory=dict)
+    inspected: dict[tuple[str, ArtifactId], Verdict] = field(default_factory=dict)
+    counted: dict[int, set[int]] = field(default_factory=dict)
+    """Microshards by epoch."""
     violations: list[Violation] = field(default_factory=list)
 
     def fail(self, invariant: str, height: int, what: str) -> None:
         self.violations.append(Violation(self.seed, invariant, height, what))
 
-    def on_vote(self, signed: Signed[Any]) -> None:
-        """Called with each vote that leaves an honest node, before anyone else sees it."""
-        vote: Vote = signed.content
-        key = (signed.author, signed.scope.height, vote.step, vote.round)
-        before = self.votes.setdefault(key, vote)
-        if before != vote:
+    def on_sent(self, signed: Signed[Any]) -> None:
+        """Called with each vote and proposal that leaves an honest node, before anyone else sees it."""
+        content, height = signed.content, signed.scope.height
+        step = content.step if isinstance(content, Vote) else 0
+        key = (signed.author, signed.kind, height, step, content.round)
+        if self.sent.setdefault(key, content) != content:
+            what = f"{signed.kind} of round {content.round}, step {int(step)}, contradicts another"
+            self.fail("I10", height, what)
+
+    def on_opened(self, name: str, decision: Decision) -> None:
+        """Called with the decision at which a started node takes up its chain."""
+        if decision.height < self.tips.get(name, 0):
             self.fail(
-                "I10",
-                signed.scope.height,
-                f"{vote.step.name.lower()} of round {vote.round} contradicts one sent before",
+                "I10", decision.height, f"{name} lost decision {self.tips[name]} by restarting"
             )
+        self._agree(name, decision)
 
-    def on_adopted(self, name: str, decision: Decision) -> None:
+    def on_inspected(self, name: str, inspection: Inspection) -> None:
+        self.inspected[name, inspection.artifact] = inspection.verdict
+
+    def on_merged(self, name: str, job: MergeJob, merged: Merged) -> None:
+        key = (job.base, job.outer, job.inputs, job.exponents)
+        if self.merges.setdefault(key, merged) != merged:
+            self.fail("I6", 0, f"{name} merged the same cohort to other bits")
+
+    def on_adopted(self, name: str, record: Record) -> None:
         """Called with each decision that a node has made durable."""
+        decision = record.decision
         height = decision.height
-        first = self.decided.setdefault(height, decision.id)
-        if first != decision.id:
-            self.fail("I1", height, f"{name} adopted another decision than the first to adopt")
+        if height != self.tips.get(name, height - 1) + 1:
+            self.fail("I10", height, f"{name} adopts {height} upon {self.tips[name]}")
+        self.tips[name] = height
+        self._agree(name, decision)
+        previous = self.chain.get(height - 1)
+        if previous is None or self.chain[height].id != decision.id:
             return
-        if height in self.chain or height == 0:
-            return
-        self.chain[height] = decision
-        self._check_work(decision)
+        self._check_certificate(name, record, previous)
 
-    def _check_work(self, decision: Decision) -> None:
-        """I7: claimed samples fit the lease, and no microshard is counted twice in an epoch."""
-        previous = self.chain.get(decision.height - 1)
-        if previous is None or decision.header.outcome is not Outcome.PROMOTED:
+    def _agree(self, name: str, decision: Decision) -> None:
+        height = decision.height
+        first = self.chain.setdefault(height, decision)
+        if first.id != decision.id:
+            self.fail("I1", height, f"{name} adopted another decision than the first to adopt")
+        if first.head != decision.head:
+            self.fail("I4", height, f"{name} holds another head than the first to adopt")
+        elif first is decision and height > 0 and height - 1 in self.chain:
+            self._check_work(self.chain[height - 1], decision)
+
+    def _check_certificate(self, name: str, record: Record, previous: Decision) -> None:
+        """I2: a quorum of the signed set said so, whatever anybody saw of it."""
+        height, certificate = record.decision.height, record.certificate
+        if certificate is None:
+            self.fail("I2", height, f"{name} adopted what no certificate shows")
             return
+        genesis = self.setting.genesis
+        for step, votes in (
+            (Step.PRECOMMIT, certificate.precommits),
+            (
+                Step.PREVOTE,
+                [v for v in certificate.prevotes if v.content.round == certificate.round],
+            ),
+        ):
+            wanted = (step, certificate.round, record.decision.id, height)
+            signers = {
+                vote.author
+                for vote in votes
+                if (vote.content.step, vote.content.round, vote.content.value, vote.scope.height)
+                == wanted
+                and vote.scope.revision == self.setting.revision.id
+                and vote.signer not in previous.state.suspended
+                and verify(vote.author, vote.message, vote.signature)
+            }
+            weight = sum(seat.weight for seat in genesis.validators if seat.key in signers)
+            if weight < genesis.quorum:
+                what = (
+                    f"{name} adopted on {step.name.lower()}s of weight {weight} of {genesis.quorum}"
+                )
+                self.fail("I2", height, what)
+        self._check_verdicts(record.decision, (vote.signer for vote in certificate.precommits))
+
+    def _check_verdicts(self, decision: Decision, judges: Iterable[PeerId]) -> None:
+        """I5: who precommits looked at the tensors; no trainer's word was taken for it."""
+        names = [self.names[peer] for peer in judges if peer in self.names]
+        for candidate in _cohort(decision):
+            verdict = candidate.verdict
+            if verdict is not Verdict.ACCEPTED and verdict not in TENSOR_VERDICTS:
+                continue
+            artifact = candidate.update.content.artifact
+            for name in names:
+                if self.inspected.get((name, artifact)) is not verdict:
+                    what = f"{name} precommitted a verdict {verdict.name} that it had not found"
+                    self.fail("I5", decision.height, what)
+
+    def _check_work(self, previous: Decision, decision: Decision) -> None:
+        """I7: claims fit the lease, no microshard counts twice in an epoch, none is forgotten."""
         plan, epoch = previous.state.plan, previous.state.progress.epoch
-        for candidate in decode(Choices, decision.choices).cohort:
+        counted = self.counted.setdefault(epoch, set())
+        cohort = _cohort(decision) if decision.header.outcome is Outcome.PROMOTED else ()
+        for candidate in cohort:
             if candidate.verdict is not Verdict.ACCEPTED:
                 continue
             lease = plan.lease_of(candidate.update.signer)
             if lease is None or candidate.update.content.samples > lease.samples:
                 self.fail("I7", decision.height, "an accepted update claims more than its lease")
                 continue
-            for shard in lease.shards:
-                if (epoch, shard) in self.counted:
-                    self.fail("I7", decision.height, f"microshard {shard} is counted twice")
-                self.counted[epoch, shard] = decision.height
+            again = counted.intersection(lease.shards)
+            if again:
+                self.fail("I7", decision.height, f"microshards {sorted(again)} are counted twice")
+            counted.update(lease.shards)
+        if decision.state.progress.epoch == epoch:
+            self._check_books(decision, counted)
+        else:
+            self._check_epoch(previous, decision, counted)
+
+    def _check_books(self, decision: Decision, counted: set[int]) -> None:
+        """What was dealt is counted, leased, waiting or skipped, and only one of these."""
+        state = decision.state
+        listed = [
+            *counted,
+            *state.skipped,
+            *(entry.shard for entry in state.returned),
+            *(shard for lease in state.plan.roster for shard in lease.shards),
+        ]
+        if len(listed) != len(set(listed)) or len(listed) != state.progress.cursor:
+            what = (
+                f"{state.progress.cursor} microshards were dealt, {len(set(listed))} are known of"
+            )
+            self.fail("I7", decision.height, what)
+
+    def _check_epoch(self, previous: Decision, decision: Decision, counted: set[int]) -> None:
+        """An epoch is over: what was not counted had its chances."""
+        before = {entry.shard: entry.times for entry in previous.state.in_hand}
+        leased = {shard for lease in previous.state.plan.roster for shard in lease.shards}
+        excused = {
+            *previous.state.skipped,
+            *(shard for shard in leased if before.get(shard, 0) + 1 >= TIMES_DEALT),
+        }
+        lost = set(range(self.setting.revision.data.shards)) - counted - excused
+        if lost:
+            what = f"microshards {sorted(lost)} of the epoch are neither counted nor listed"
+            self.fail("I7", decision.height, what)
 
     def on_end(self, tips: dict[str, Decision], *, finished: bool) -> None:
         """Liveness, and one lineage, a while after the last fault."""
@@ -83,8 +198,17 @@ class Checkers:
         if not finished:
             self.fail("liveness", highest.height, f"no end: {_heights(tips)}")
         for name, tip in sorted(tips.items()):
-            if self.decided.get(tip.height) != tip.id:
+            first = self.chain.get(tip.height)
+            if first is None or first.id != tip.id:
                 self.fail("I2", tip.height, f"{name} ended on a lineage of its own")
+
+    @property
+    def decided(self) -> dict[int, DecisionId]:
+        return {height: decision.id for height, decision in self.chain.items()}
+
+
+def _cohort(decision: Decision) -> tuple[Any, ...]:
+    return decode(Choices, decision.choices).cohort if decision.choices else ()
 
 
 def _heights(tips: dict[str, Decision]) -> str:

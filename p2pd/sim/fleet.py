@@ -1,8 +1,9 @@
 """A whole fleet in one process: the real core, wire, node and roles, on a network and stores in memory."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from hashlib import sha256
 from random import Random
 
@@ -10,7 +11,7 @@ import trio
 from nacl.signing import SigningKey
 
 from p2pd.core.artifact import ArtifactKind, manifest_of
-from p2pd.core.decision import Decision, Record
+from p2pd.core.decision import Decision
 from p2pd.core.derive import Setting
 from p2pd.core.encoding import encode
 from p2pd.core.genesis import Genesis, Seat
@@ -24,19 +25,21 @@ from p2pd.core.revision import (
     SignedRevision,
     WorkloadSpec,
 )
-from p2pd.core.signed import Signed
-from p2pd.core.voting.members import Member, Members
 from p2pd.core.work import MILLION, MergeRule, OuterRule
 from p2pd.node.discovery import Seed
-from p2pd.node.lane import Lane
 from p2pd.node.node import Node, Parts
 from p2pd.node.plugins import load_role
+from p2pd.ports import Worker
 from p2pd.sim import scripted
 from p2pd.sim.checkers import Checkers
-from p2pd.sim.faults import Crash, Fault, FaultSet, apply_faults, draw_faults
+from p2pd.sim.ends import IDLE_S
+from p2pd.sim.faults import Crash, Cut, Fault, FaultSet, apply_faults, draw_faults
+from p2pd.sim.liars import Lie, LyingWorker
+from p2pd.sim.links import Partition
 from p2pd.sim.network import MemoryNetwork
 from p2pd.sim.run import run_seeded
 from p2pd.sim.store import MemoryBlobs, MemoryLedger
+from p2pd.sim.watched import VisibleSetting, WatchedLane
 from p2pd.wire.records import seal_revision
 
 FAULTS_END_S = 90.0
@@ -64,6 +67,8 @@ class FleetShape:
     windows: int = 10
     faults: FaultSet = FaultSet.ALL
     broken: Break | None = None
+    liars: tuple[tuple[str, Lie], ...] = ()
+    """Names of nodes, and what each does wrong."""
 
     def names(self) -> tuple[str, ...]:
         return (
@@ -95,36 +100,6 @@ class SimSigner:
         return self._key.sign(message).signature
 
 
-@dataclass(frozen=True, slots=True)
-class VisibleSetting(Setting):
-    """The broken rule: a majority of the validators that are linked now decides."""
-
-    visible: Callable[[], frozenset[PeerId]]
-
-    def electorate(self, suspended: tuple[PeerId, ...]) -> Members:
-        rows = [row for row in self.members(suspended).rows if row.peer in self.visible()]
-        seen = [Member(row.peer, row.key, row.weight) for row in rows]
-        weight = sum(row.weight for row in seen)
-        return Members.of(seen, weight // 2 + 1) if seen else self.members(suspended)
-
-
-class WatchedLane(Lane):
-    """Shows the checkers what leaves a node and what it makes durable."""
-
-    checkers: Checkers
-    name: str
-
-    async def publish(self, signed: Signed[object]) -> None:
-        if signed.kind == "vote":
-            self.checkers.on_vote(signed)
-        await Lane.publish(self, signed)
-
-    async def adopt(self, record: Record) -> None:
-        await Lane.adopt(self, record)
-        if self.decision.id == record.decision.id:
-            self.checkers.on_adopted(self.name, record.decision)
-
-
 @dataclass(slots=True)
 class Life:
     """One node of the fleet, over all its lives."""
@@ -145,6 +120,9 @@ class FleetResult:
     checkers: Checkers
     trace: str
     decisions: int
+    last: Decision
+    """The highest decision that anybody adopted."""
+    peers: dict[str, PeerId]
 
 
 class SimFleet:
@@ -156,7 +134,12 @@ class SimFleet:
         self.signers = {name: SimSigner(seed, name) for name in shape.names()}
         self.genesis = self._genesis()
         self.revision = self._revision()
-        self.checkers = Checkers(seed, Setting(self.genesis, self.revision.revision))
+        self.lies = dict(shape.liars)
+        self.checkers = Checkers(
+            seed,
+            Setting(self.genesis, self.revision.revision),
+            {peer_id(self.signers[name].key): name for name in shape.names()},
+        )
         self.lives = {
             name: Life(name, self.signers[name], MemoryLedger(), MemoryBlobs())
             for name in shape.names()
@@ -237,13 +220,21 @@ class SimFleet:
         transport = self.network.join(life.name, peer_id(life.signer.key), hello)
         life.power_off = transport.power_off
         path = f"{self.seed}/{life.name}/{life.lives}"
+        math = scripted.ScriptedMath(
+            life.blobs,
+            Random(f"{path}/math"),
+            partial(self.checkers.on_inspected, life.name),
+            partial(self.checkers.on_merged, life.name),
+        )
+        worker: Worker = scripted.ScriptedWorker(life.blobs, Random(f"{path}/worker"), 0.02)
+        lie = self.lies.get(life.name)
         parts = Parts(
             signer=life.signer,
             transport=transport,
             ledger=life.ledger,
             blobs=life.blobs,
-            math=scripted.ScriptedMath(life.blobs, Random(f"{path}/math")),
-            worker=scripted.ScriptedWorker(life.blobs, Random(f"{path}/worker"), 0.02),
+            math=math,
+            worker=LyingWorker(worker, life.blobs, lie) if lie else worker,
             dice=Random(f"{path}/overlay"),
             now_ms=lambda: EPOCH_MS + round(trio.current_time() * 1000),
         )
@@ -252,15 +243,17 @@ class SimFleet:
     def _lane(self, node: Node, life: Life) -> WatchedLane:
         setting = Setting(self.genesis, self.revision.revision)
         if self.shape.broken is Break.QUORUM:
-            setting = VisibleSetting(
-                self.genesis,
-                self.revision.revision,
-                lambda: frozenset(
-                    {node.transport.peer, *(link.peer for link in node.transport.links())}
-                ),
-            )
+            seen: set[PeerId] = set()
+
+            def lost() -> frozenset[PeerId]:
+                linked = {link.peer for link in node.transport.links()}
+                seen.update(linked)
+                return frozenset(seen - linked)
+
+            setting = VisibleSetting(self.genesis, self.revision.revision, lost)
         lane = WatchedLane(node, setting, self.revision, node.plugin)
         lane.checkers, lane.name = self.checkers, life.name
+        lane.lie = self.lies.get(life.name)
         return lane
 
     def tips(self) -> dict[str, Decision]:
@@ -277,11 +270,15 @@ class SimFleet:
             faults = draw_faults(
                 self.seed, self.shape.names(), self.shape.faults, until_s=FAULTS_END_S
             )
+        if self.shape.faults in (FaultSet.NETWORK, FaultSet.ALL):
+            faults += draw_split(self.seed, self.shape.names())
         self.nursery.start_soon(apply_faults, faults, self.network, self.crash, self.start)
         last_s = max((fault.until_s for fault in faults), default=0.0)
         with trio.move_on_after(last_s + GRACE_S + 30.0 * self.shape.windows):
-            while not self._done(last_s):  # noqa: ASYNC110 - looks at many nodes; virtual time is free
+            while not self._done(last_s):
                 await trio.sleep(POLL_S)
+                if self.shape.broken is not None and self.checkers.violations:
+                    return True  # seen: what happens to a broken fleet from here on says nothing
             return True
         return False
 
@@ -295,6 +292,19 @@ class SimFleet:
         )
 
 
+def draw_split(seed: int, names: Sequence[str]) -> tuple[Cut, ...]:
+    """In most seeds, a partition between validators that outlives their links, so that each side sees only itself."""
+    dice = Random(f"{seed}/split")
+    validators = [name for name in names if name.startswith("validator")]
+    if len(validators) < 2 or dice.random() < 0.3:
+        return ()
+    left = set(dice.sample(validators, dice.randrange(1, len(validators))))
+    left.update(name for name in names if name not in validators and dice.random() < 0.5)
+    start_s = dice.uniform(2.0, 20.0)
+    until_s = start_s + IDLE_S + dice.uniform(5.0, 25.0)
+    return (Cut(start_s, until_s, Partition(frozenset(left), frozenset(names) - left)),)
+
+
 def run_fleet(seed: int, shape: FleetShape) -> FleetResult:
     """One fleet from genesis to the end of its revision, checked at every step."""
     results: list[FleetResult] = []
@@ -304,9 +314,14 @@ def run_fleet(seed: int, shape: FleetShape) -> FleetResult:
             fleet = SimFleet(seed, shape, nursery)
             finished = await fleet.run()
             fleet.checkers.on_end(fleet.tips(), finished=finished)
+            height = max(fleet.checkers.chain)
             results.append(
                 FleetResult(
-                    fleet.checkers, fleet.network.digest(), max(fleet.checkers.decided, default=0)
+                    fleet.checkers,
+                    fleet.network.digest(),
+                    height,
+                    fleet.checkers.chain[height],
+                    {name: peer_id(signer.key) for name, signer in fleet.signers.items()},
                 )
             )
             nursery.cancel_scope.cancel()

@@ -3,6 +3,7 @@
 The payload of an artifact is the encoded vector. All work takes virtual time drawn from the seed.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import isqrt
 from random import Random
@@ -46,6 +47,10 @@ class Vector:
 START = Vector((0, 0, 0, 0))
 
 
+def _unwatched(*_: object) -> None:
+    """Nobody looks."""
+
+
 def load_vector(blobs: MemoryBlobs, artifact: ArtifactId) -> Vector:
     return decode(Vector, blobs.payload(artifact))
 
@@ -56,14 +61,19 @@ class ScriptedMath:
 
     blobs: MemoryBlobs
     dice: Random
+    inspected: Callable[[Inspection], None] = _unwatched
+    """Told of each result, as merged is."""
+    merged: Callable[[MergeJob, Merged], None] = _unwatched
 
     async def inspect(self, job: InspectJob) -> Inspection:
         await trio.sleep(self.dice.uniform(0.01, 0.1))
+        inspection = Inspection(job.artifact, Verdict.ACCEPTED, "")
         try:
             load_vector(self.blobs, job.artifact)
         except RemoteError as error:
-            return Inspection(job.artifact, Verdict.LAYOUT, str(error))
-        return Inspection(job.artifact, Verdict.ACCEPTED, "")
+            inspection = Inspection(job.artifact, Verdict.LAYOUT, str(error))
+        self.inspected(inspection)
+        return inspection
 
     async def merge(self, job: MergeJob) -> Merged:
         await trio.sleep(self.dice.uniform(0.05, 0.4))
@@ -77,7 +87,9 @@ class ScriptedMath:
         head = await self.blobs.put(ArtifactKind.HEAD, job.schema.id, payload)
         norms = tuple(isqrt(sum(value * value for value in v)) for v in vectors)
         clips = (FULL,) * len(job.inputs)
-        return Merged(head, None, job.rule.name, clips, norms, (0,))
+        result = Merged(head, None, job.rule.name, clips, norms, (0,))
+        self.merged(job, result)
+        return result
 
     async def self_test(self) -> None:
         await trio.lowlevel.checkpoint()

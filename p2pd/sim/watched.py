@@ -1,0 +1,86 @@
+"""Lanes of simulated nodes: watched by the checkers, lying, or with the rule broken by which votes count."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import trio
+
+from p2pd.core.decision import Record
+from p2pd.core.derive import Setting
+from p2pd.core.ids import PeerId
+from p2pd.core.signed import Signed
+from p2pd.core.voting.members import Members
+from p2pd.errors import RemoteError
+from p2pd.node.driver import drive
+from p2pd.node.lane import Lane
+from p2pd.sim.checkers import Checkers
+from p2pd.sim.liars import Lie, retold
+
+LOOK_S = 1.0
+
+
+@dataclass(frozen=True)
+class VisibleMembers(Members):
+    """The broken rule: whoever was lost from sight counts no longer, and a majority of the rest decides."""
+
+    lost: Callable[[], frozenset[PeerId]]
+
+    @property
+    def quorum(self) -> int:  # looked up anew each time: it moves
+        lost = self.lost()
+        return sum(row.weight for row in self.rows if row.peer not in lost) // 2 + 1
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleSetting(Setting):
+    lost: Callable[[], frozenset[PeerId]]
+
+    def electorate(self, suspended: tuple[PeerId, ...]) -> Members:
+        members = self.members(suspended)
+        return VisibleMembers(members.thresholds, members.rows, self.lost)
+
+
+class WatchedLane(Lane):
+    """Shows the checkers what leaves a node and what it makes durable."""
+
+    checkers: Checkers
+    name: str
+    lie: Lie | None = None
+
+    async def open(self) -> None:
+        await Lane.open(self)
+        self.checkers.on_opened(self.name, self.decision)
+
+    async def publish(self, signed: Signed[object]) -> None:
+        if signed.kind in ("vote", "proposal"):
+            self.checkers.on_sent(signed)
+        for one in retold(self.lie, signed, self.sign) if self.lie else (signed,):
+            await Lane.publish(self, one)
+
+    async def adopt(self, record: Record) -> None:
+        before = self.decision.height
+        try:
+            await Lane.adopt(self, record)
+        except RemoteError:
+            if not isinstance(self.setting, VisibleSetting):
+                raise
+            # By the broken rule a certificate is what it was to those who made it.
+            if record.decision.header.previous == self.decision.id:
+                await self.chronicle.adopt(record)
+                self._move_on(record.decision)
+        if self.decision.height > before and self.decision.id == record.decision.id:
+            self.checkers.on_adopted(self.name, record)
+
+    async def _serve(self) -> None:
+        if not isinstance(self.setting, VisibleSetting):
+            await drive(self.role, self.inbox)
+            return
+        # By the broken rule votes are counted anew as soon as somebody is lost from sight, or found.
+        while True:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(drive, self.role, self.inbox)
+                lost = self.setting.lost()
+                while lost == self.setting.lost():  # noqa: ASYNC110 - links tell nobody here
+                    await trio.sleep(LOOK_S)
+                nursery.cancel_scope.cancel()
+            self.role = self._plugin.at(self)
