@@ -7,6 +7,8 @@ from p2pd.core.encoding import encode
 from p2pd.core.ids import NetworkId, PublicKey, digest
 
 KEY_BYTES = 32
+MAX_VALIDATORS = 128
+"""A certificate carries two votes of a quorum or more, each verified by everyone."""
 ADMISSIONS = ("open",)
 """Who may train or reduce. Under `open` any key may; validators are always named."""
 
@@ -67,6 +69,8 @@ def _check_threshold(authority: tuple[PublicKey, ...], threshold: int) -> None:
 def _check_seats(seats: tuple[Seat, ...], quorum: int) -> None:
     if not seats or len({seat.key for seat in seats}) != len(seats):
         raise ValueError("validators must name at least one key, each once")
+    if len(seats) > MAX_VALIDATORS:
+        raise ValueError(f"at most {MAX_VALIDATORS} validators, got {len(seats)}")
     if any(not 1 <= seat.weight <= 2**20 for seat in seats):
         raise ValueError("a validator's weight must be from 1 to 1048576")
     weight = sum(seat.weight for seat in seats)

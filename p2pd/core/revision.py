@@ -8,6 +8,9 @@ from p2pd.core.genesis import Endorsement
 from p2pd.core.ids import ID_BYTES, ArtifactId, NetworkId, RevisionId, digest
 from p2pd.core.work import MergeRule, OuterRule, Schema
 
+MAX_PLAN_SHARDS = 2**17
+"""A decision holds all leases of its plan, and must fit into a record."""
+
 
 @dataclass(frozen=True, slots=True)
 class WorkloadSpec:
@@ -68,6 +71,11 @@ class Schedule:
             raise ValueError("lease_shards must be at least 1 and at most max_lease_shards (65536)")
         if not 1 <= self.max_roster <= 1024:
             raise ValueError("max_roster must be from 1 to 1024")
+        if self.max_roster * self.max_lease_shards > MAX_PLAN_SHARDS:
+            raise ValueError(
+                f"max_roster times max_lease_shards must be at most {MAX_PLAN_SHARDS}: "
+                "every decision carries the plan; choose larger microshards"
+            )
         if min(self.deadline_ms, self.check_limit_ms) < 1 or self.settle_ms < 0:
             raise ValueError("deadline_ms and check_limit_ms must be positive")
         if min(self.end_heads, self.end_epochs) < 0:

@@ -1,0 +1,121 @@
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from p2pd.core.ids import ArtifactId, NetworkId
+from p2pd.core.revision import MAX_PLAN_SHARDS, Canary, DataSpec, Schedule
+from p2pd.core.work import MergeRule, OuterRule, Schema, TensorSpec
+from tests.core.builders import SETTING
+
+SOUND = SETTING.revision
+
+
+def schedule(**changes: int) -> Schedule:
+    return replace(SOUND.schedule, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"lease_shards": 0}, "lease_shards must be at least 1"),
+        ({"lease_shards": 9}, "at most max_lease_shards"),
+        ({"max_lease_shards": 2**16 + 1}, "max_lease_shards"),
+        ({"max_roster": 0}, "max_roster must be from 1 to 1024"),
+        ({"max_roster": 1025}, "max_roster must be from 1 to 1024"),
+        ({"max_roster": 1024, "max_lease_shards": 256}, "choose larger microshards"),
+        ({"deadline_ms": 0}, "must be positive"),
+        ({"check_limit_ms": 0}, "must be positive"),
+        ({"settle_ms": -1}, "must be positive"),
+        ({"end_heads": -1}, "must not be negative"),
+        ({"end_epochs": -1}, "must not be negative"),
+    ],
+)
+def test_a_schedule_that_cannot_work_is_refused(changes: dict[str, int], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        schedule(**changes)
+
+
+def test_i09_the_largest_plan_fits_into_a_decision() -> None:
+    most = schedule(max_roster=1024, max_lease_shards=MAX_PLAN_SHARDS // 1024)
+    assert most.max_roster * most.max_lease_shards == MAX_PLAN_SHARDS
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("stream", 10, 1), ("indexed", 0, 1), ("indexed", 10, 0), ("indexed", 10, 11)],
+)
+def test_data_that_cannot_be_dealt_is_refused(arguments: tuple[str, int, int]) -> None:
+    with pytest.raises(ValueError, match="data"):
+        DataSpec(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("samples", "shard", "sizes"),
+    [(10, 5, [5, 5]), (11, 5, [5, 5, 1]), (1, 1, [1]), (9, 9, [9]), (10, 9, [9, 1])],
+)
+def test_microshards_hold_all_samples_and_only_the_last_is_short(
+    samples: int, shard: int, sizes: list[int]
+) -> None:
+    data = DataSpec("indexed", samples, shard)
+    assert [data.shard_size(n) for n in range(data.shards)] == sizes
+
+
+@pytest.mark.parametrize("arguments", [(0, 1, 2), (1, 2, 2), (1, -1, 2), (1, 3, 2)])
+def test_a_canary_without_a_gap_is_refused(arguments: tuple[int, int, int]) -> None:
+    with pytest.raises(ValueError, match="canary needs samples"):
+        Canary(*arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("median", 1, 0), ("mean", 0, 0), ("trimmed_mean", 1, -1), ("trimmed_mean", 1, 500_000)],
+)
+def test_a_merge_rule_that_cannot_work_is_refused(arguments: tuple[str, int, int]) -> None:
+    with pytest.raises(ValueError, match=r"merge rule|clip|trim"):
+        MergeRule(*arguments)
+
+
+def test_only_the_mean_is_an_outer_optimizer() -> None:
+    for arguments in (("mean", 1, 0), ("mean", 1_000_000, 9), ("sgd", 1_000_000, 0)):
+        with pytest.raises(ValueError, match="outer optimizer must be mean"):
+            OuterRule(*arguments)
+
+
+def test_tensor_names_are_sorted_and_unique() -> None:
+    one, other = TensorSpec("a", "F32", (1,), False), TensorSpec("b", "F32", (1,), False)
+    assert Schema((one, other)).id != Schema((one,)).id
+    for wrong in ((other, one), (one, one)):
+        with pytest.raises(ValueError, match="sorted and unique"):
+            Schema(wrong)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"name": ""}, {"study": "s" * 65}, {"experiment": ""}, {"seed": b"x"}, {"head": b"x"}],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_revision_with_a_wrong_name_or_id_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"characters|32 bytes"):
+        replace(SOUND, **changes)
+
+
+def test_everything_in_a_revision_is_in_its_id() -> None:
+    changes: dict[str, Any] = {
+        "network": NetworkId(b"n" * 32),
+        "study": "other",
+        "experiment": "other",
+        "name": "other",
+        "workload": replace(SOUND.workload, source=b"s" * 32),
+        "schema": Schema(()),
+        "data": DataSpec("indexed", 1000, 20),
+        "schedule": schedule(settle_ms=5),
+        "merge": MergeRule("trimmed_mean", 1, 1),
+        "canary": replace(SOUND.canary, reject=200_000),
+        "head": ArtifactId(b"h" * 32),
+        "seed": b"s" * 32,
+    }
+    # The outer optimizer has one value only.
+    assert changes.keys() == {field.name for field in fields(SOUND)} - {"outer"}
+    ids = {replace(SOUND, **{name: value}).id for name, value in changes.items()} | {SOUND.id}
+    assert len(ids) == len(changes) + 1
