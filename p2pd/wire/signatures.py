@@ -8,13 +8,18 @@ from nacl.signing import VerifyKey
 from p2pd.core.ids import PublicKey
 
 SIGNATURE_BYTES = 64
-REMEMBERED = (
-    16_384  # a vote is seen on its own, in proposals and in certificates: about 1 MB of results
-)
+REMEMBERED = 16_384
+"""A vote is seen on its own, in proposals and in certificates. With its message: 24 MB at most."""
+REMEMBERED_BYTES = 1024
+"""Longer messages are not remembered: a stranger's proposals of 4 MiB would stay in memory."""
 
 
-@lru_cache(maxsize=REMEMBERED)
 def verify(key: PublicKey, message: bytes, signature: bytes) -> bool:
+    small = len(message) <= REMEMBERED_BYTES and len(signature) == SIGNATURE_BYTES
+    return (_remembered if small else _verify)(key, message, signature)
+
+
+def _verify(key: PublicKey, message: bytes, signature: bytes) -> bool:
     if len(signature) != SIGNATURE_BYTES:
         return False
     try:
@@ -22,3 +27,6 @@ def verify(key: PublicKey, message: bytes, signature: bytes) -> bool:
     except (CryptoError, ValueError):
         return False
     return True
+
+
+_remembered = lru_cache(maxsize=REMEMBERED)(_verify)
