@@ -5,7 +5,7 @@ An envelope is the canonical encoding of Signed. Sizes are limited per kind befo
 
 from typing import Any, Protocol
 
-from p2pd.core.encoding import decode_plain, encode, from_plain
+from p2pd.core.encoding import decode, encode
 from p2pd.core.hello import PeerRecord
 from p2pd.core.ids import NetworkId, PublicKey
 from p2pd.core.messages import Beacon, Choices, Reduction, Release, Report, Update
@@ -29,6 +29,10 @@ KINDS: dict[str, tuple[type, int]] = {
 """Content and largest envelope of each kind, bytes."""
 _NAMES = {content: kind for kind, (content, _) in KINDS.items()}
 MAX_ENVELOPE_BYTES = max(limit for _, limit in KINDS.values())
+MAX_QUORUM_VOTES = 1024
+"""In a proposal or a certificate: the votes of 128 validators in eight rounds. Each costs a verification."""
+MAX_CHOICES_SIGNED = 4096
+"""Objects nested in choices: a full roster and its reducers, with room for grounds."""
 
 
 class Signer(Protocol):
@@ -56,19 +60,23 @@ def load(data: bytes, network: NetworkId) -> Signed[Any]:
     Raises:
         RemoteError: malformed, too large for its kind, of another network, or a signature in it is false.
     """
-    plain = decode_plain(data, limit_bytes=MAX_ENVELOPE_BYTES)
-    kind = plain[0] if isinstance(plain, list) and plain else None
-    if not isinstance(kind, str) or kind not in KINDS:
+    kind = _kind_of(data)
+    if kind not in KINDS:
         raise RemoteError(f"unknown kind of object {kind!r:.40}")
     content, limit_bytes = KINDS[kind]
     if len(data) > limit_bytes:
         raise RemoteError(f"{kind} of {len(data)} bytes exceeds the limit of {limit_bytes}")
-    signed: Signed[Any] = from_plain(Signed[content], plain)  # type: ignore[valid-type]
+    signed: Signed[Any] = decode(Signed[content], data)  # type: ignore[valid-type]
     check(signed, network)
     if isinstance(signed.content, Proposal):
-        for vote in signed.content.quorum:
-            check(vote, network)
+        _check_votes(signed.content.quorum, network)
     return signed
+
+
+def _kind_of(data: bytes) -> str:
+    """Read off the front of an envelope: an array of five, the first of which is a short text."""
+    length = data[1] - 0x60 if len(data) > 1 and data[0] == 0x85 else 0
+    return data[2 : 2 + length].decode(errors="replace") if 0 < length < 24 else ""
 
 
 def check(signed: Signed[Any], network: NetworkId) -> None:
@@ -87,10 +95,15 @@ def load_choices(data: bytes, network: NetworkId) -> Choices:
     Raises:
         RemoteError: as load.
     """
-    choices: Choices = from_plain(Choices, decode_plain(data, limit_bytes=MAX_ENVELOPE_BYTES))
-    for candidate in choices.cohort:
-        check(candidate.update, network)
-    nested: tuple[Signed[Any], ...] = (*choices.presence, *choices.reductions, *choices.grounds)
+    choices = decode(Choices, data, limit_bytes=MAX_ENVELOPE_BYTES)
+    nested: tuple[Signed[Any], ...] = (
+        *(candidate.update for candidate in choices.cohort),
+        *choices.presence,
+        *choices.reductions,
+        *choices.grounds,
+    )
+    if len(nested) > MAX_CHOICES_SIGNED:
+        raise RemoteError(f"{len(nested)} objects in choices, the limit is {MAX_CHOICES_SIGNED}")
     for signed in nested:
         check(signed, network)
     for evidence in choices.evidence:
@@ -103,11 +116,16 @@ def check_evidence(evidence: Evidence, network: NetworkId) -> None:
     for signed in pair:
         check(signed, network)
     for proposal in evidence.proposals:
-        for vote in proposal.content.quorum:
-            check(vote, network)
+        _check_votes(proposal.content.quorum, network)
 
 
 def check_certificate_signatures(certificate: Certificate, network: NetworkId) -> None:
     """Raises RemoteError where a vote in it is not its author's; whether they suffice is for core to say."""
-    for vote in (*certificate.precommits, *certificate.prevotes):
+    _check_votes((*certificate.precommits, *certificate.prevotes), network)
+
+
+def _check_votes(votes: tuple[Signed[Vote], ...], network: NetworkId) -> None:
+    if len(votes) > MAX_QUORUM_VOTES:
+        raise RemoteError(f"{len(votes)} votes, the limit is {MAX_QUORUM_VOTES}")
+    for vote in votes:
         check(vote, network)

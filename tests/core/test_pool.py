@@ -181,7 +181,7 @@ def test_i09_a_crowd_of_beacons_has_its_limit() -> None:
 
 def test_an_object_of_the_next_height_waits_and_comes_back() -> None:
     here = pool()
-    early = [prevote(HEIGHT + 1, VALIDATORS[0], None), update(NEXT, TRAINERS[0])]
+    early: list[Signed[Any]] = [prevote(HEIGHT + 1, VALIDATORS[0], None), update(NEXT, TRAINERS[0])]
     assert [here.admit(one) for one in early] == [Admission.AHEAD] * 2
     assert here.inventory() == ()
     assert here.admit(early[0]) is Admission.KNOWN
