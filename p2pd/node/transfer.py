@@ -35,8 +35,8 @@ class TransferSettings:
     """Requests under way to one provider, so that the link is never idle between two chunks."""
     flights: int = 24
     """Requests under way altogether: bounds the memory that downloads take, in chunks of 1 MiB."""
-    patience_manifest_s: float = 2.0
-    """The same for the manifest, which is small: doubled each time that it was too short."""
+    hedge_s: float = 0.25
+    """The manifest is small: one more provider is asked for it each time that so long went by."""
     patience_first_s: float = 10.0
     patience_least_s: float = 3.0
     patience_most_s: float = 30.0
@@ -72,8 +72,6 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class DownloadView:
-    """For the status view."""
-
     artifact: ArtifactId
     size_bytes: int | None
     """None until the manifest is here."""
@@ -103,7 +101,6 @@ class _Download:
 
     artifact: ArtifactId
     patience_s: float
-    manifest_patience_s: float
     waiters: int = 0
     turn: trio.Lock = field(default_factory=trio.Lock)
     providers: dict[PeerId, _Provider] = field(default_factory=dict)
@@ -122,6 +119,13 @@ class _Job:
     flying: int = 0
     error: P2pError | None = None
     last: str = "there are no providers"
+    hedge: bool = False
+    """Ask more and more providers for the one item; the first right answer ends it."""
+
+    @property
+    def over(self) -> bool:
+        done = self.download.manifest if self.hedge else not (self.todo or self.flying)
+        return self.error is not None or bool(done)
 
 
 class Transfer:
@@ -169,8 +173,7 @@ class Transfer:
         artifact = wanted.artifact
         download = self._downloads.get(artifact)
         if download is None:
-            settings = self._settings
-            download = _Download(artifact, settings.patience_first_s, settings.patience_manifest_s)
+            download = _Download(artifact, self._settings.patience_first_s)
             self._downloads[artifact] = download
         download.waiters += 1
         self._blobs.pin(artifact, OWNER)
@@ -238,7 +241,7 @@ class Transfer:
         artifact = download.artifact
         manifest = self._blobs.manifest(artifact) or download.manifest
         if manifest is None:
-            await self._collect(_Job(download, wanted, [MANIFEST], rounds))
+            await self._collect(_Job(download, wanted, [MANIFEST], rounds, hedge=True))
             manifest = download.manifest
         assert manifest is not None  # it has been collected
         wanted.check(manifest)
@@ -253,7 +256,7 @@ class Transfer:
     async def _collect(self, job: _Job) -> None:
         """Gets all that is to do, or raises what ended it."""
         async with trio.open_nursery() as nursery:
-            while (job.todo or job.flying) and job.error is None:
+            while not job.over:
                 job.download.changed = trio.Event()
                 while job.todo and (provider := self._choose(job)) is not None:
                     provider.busy += 1
@@ -264,8 +267,11 @@ class Transfer:
                         f"artifact {short(job.download.artifact)} cannot be had: {job.last}"
                     )
                     break
-                with trio.move_on_at(_next_ready_s(job)):
+                wait_s = self._settings.hedge_s if job.hedge and not job.todo else inf
+                with trio.move_on_at(min(_next_ready_s(job), trio.current_time() + wait_s)) as wait:
                     await job.download.changed.wait()
+                if wait.cancelled_caught and not job.todo:
+                    job.todo.append(MANIFEST)
             nursery.cancel_scope.cancel()
         if job.error is not None:
             raise job.error
@@ -278,7 +284,7 @@ class Transfer:
             for provider in job.download.providers.values()
             if not provider.bad
             and provider.ready_s <= now_s
-            and provider.busy < (1 if provider.failures else self._settings.lanes)
+            and provider.busy < (1 if provider.failures or job.hedge else self._settings.lanes)
         ]
         if not ready:
             return None
@@ -289,22 +295,17 @@ class Transfer:
 
     async def _attempt(self, job: _Job, provider: _Provider, item: int) -> None:
         download = job.download
-        patience_s = download.manifest_patience_s if item == MANIFEST else download.patience_s
         try:
             async with self._flights:
                 start_s = trio.current_time()
-                with trio.fail_after(patience_s):
+                with trio.fail_after(download.patience_s):
                     data = await self._ask(job.wanted, provider.peer, item)
                 self.received_bytes += len(data)
                 if item != MANIFEST:
                     self._adapt(download, trio.current_time() - start_s)
                 await self._keep(job, provider, item, data)
         except trio.TooSlowError:
-            longer_s = min(2 * patience_s, self._settings.patience_most_s)
-            if item == MANIFEST:
-                download.manifest_patience_s = longer_s
-            else:
-                download.patience_s = longer_s
+            download.patience_s = min(2 * download.patience_s, self._settings.patience_most_s)
             self._fail(job, provider, item, f"{short(provider.peer)} is too slow")
         except (UnreachableError, RemoteError) as error:
             self._fail(job, provider, item, str(error))

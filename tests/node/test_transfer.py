@@ -104,7 +104,7 @@ def test_a_provider_that_went_without_a_word_holds_up_nothing_for_long(seed: int
         alice = await bench.start(f"alice {seed}")
         providers = await bench.link(alice, holders)
         await alice.transfer.fetch(replace(WANTED, artifact=small.id), providers)
-        assert trio.current_time() < 2 * TransferSettings().patience_manifest_s
+        assert trio.current_time() < 2 * TransferSettings().hedge_s
 
     run(scenario, seed=seed)
 
