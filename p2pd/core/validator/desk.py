@@ -8,12 +8,13 @@ from p2pd.core.checking import blocked_by, check_choices, check_verdicts, untouc
 from p2pd.core.decision import Decision
 from p2pd.core.derive import Setting, derive, inputs_hash, merge_job
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId, UpdateId
-from p2pd.core.messages import Candidate, ChoiceKind, Choices
+from p2pd.core.messages import Candidate, ChoiceKind, Choices, Update
+from p2pd.core.signed import Signed
 from p2pd.core.validator.events import Evaluate, FetchUpdate, Inspect, Job, Merge
 from p2pd.core.votes import Reason, ReasonKind
 from p2pd.core.voting.events import Checked, Judgement
 from p2pd.core.window import Entry, Fetch, Window
-from p2pd.core.work import Evaluation, InspectJob, Merged, Verdict
+from p2pd.core.work import Evaluation, Inspection, InspectJob, Merged, Verdict
 from p2pd.errors import RemoteError
 
 OpenChoices = Callable[[bytes], Choices]
@@ -44,6 +45,8 @@ class Desk:
     derived: dict[DecisionId, Check] = field(default_factory=dict)
     checks: dict[bytes, Check] = field(default_factory=dict)
     started: set[Job] = field(default_factory=set)
+    inspections: dict[ArtifactId, Inspection] = field(default_factory=dict)
+    """By artifact: several updates may name the same."""
     failed: set[bytes] = field(default_factory=set)
     """Inputs of merges that came to nothing here: tried again when they are proposed again."""
     closed_s: float | None = None
@@ -69,7 +72,6 @@ class Desk:
             entry = self.window.entries.get(UpdateId(candidate.update.id))
             if entry is not None and entry.fetch is Fetch.FAILED:
                 entry.fetch = Fetch.WANTED
-                self.started.discard(self._fetch_job(entry))
         job = merge_job(self.setting, self.previous, choices.cohort)
         if job is not None:
             self.failed.discard(inputs_hash(job))
@@ -108,16 +110,17 @@ class Desk:
         self.started.add(job)
         return [job]
 
-    def give_up(self, entry: Entry) -> None:
+    def give_up(self, artifact: ArtifactId) -> None:
         """This machine could not look at an update; it may be asked for again."""
-        artifact = entry.update.content.artifact
         self.started = {
             job
             for job in self.started
             if not (isinstance(job, FetchUpdate) and job.artifact == artifact)
             and not (isinstance(job, Inspect) and job.job.artifact == artifact)
         }
-        entry.fetch = Fetch.FAILED
+        for entry in self.window.entries.values():
+            if entry.update.content.artifact == artifact and entry.verdict is None:
+                entry.fetch = Fetch.FAILED
 
     def note_failed_merge(self, inputs: bytes) -> None:
         self.failed.add(inputs)
@@ -155,10 +158,18 @@ class Desk:
         update = candidate.update
         entry = self.window.entries.get(UpdateId(update.id))
         if entry is None:
-            verdict = untouched(self.setting, self.previous, update)
-            entry = Entry(update, None if verdict is Verdict.ACCEPTED else verdict)
+            verdict = self.known_verdict(update)
+            entry = Entry(update, verdict)
             self.window.entries[UpdateId(update.id)] = entry
         return entry
+
+    def known_verdict(self, update: Signed[Update]) -> Verdict | None:
+        """None if its tensors have yet to be looked at."""
+        verdict = untouched(self.setting, self.previous, update)
+        if verdict is not Verdict.ACCEPTED:
+            return verdict
+        inspection = self.inspections.get(update.content.artifact)
+        return None if inspection is None else inspection.verdict
 
     def _derive(self, check: Check, jobs: list[Job]) -> tuple[list[Job], Checked | None]:
         job = merge_job(self.setting, self.previous, check.choices.cohort)

@@ -7,7 +7,6 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
-from p2pd.core.checking import untouched
 from p2pd.core.decision import Decision, PlanState, Record
 from p2pd.core.derive import UNDECIDED, Setting, merge_job
 from p2pd.core.encoding import encode
@@ -47,7 +46,7 @@ from p2pd.core.voting.proposals import Proposal
 from p2pd.core.voting.rules import Setup, Sign
 from p2pd.core.voting.timers import CheckTimes
 from p2pd.core.window import Entry, Fetch, Window
-from p2pd.core.work import Evaluation, Merged, Verdict
+from p2pd.core.work import Evaluation, Merged
 
 RECENT_HEADS = 50
 UPDATES_PER_TRAINER = 2
@@ -207,9 +206,9 @@ class Validator:
             return
         if sum(e.update.author == update.author for e in entries.values()) >= UPDATES_PER_TRAINER:
             return
-        verdict = untouched(self.seat.setting, self.previous, update)
+        verdict = self.desk.known_verdict(update)
         entry = entries[UpdateId(update.id)] = Entry(update, None)
-        if verdict is Verdict.ACCEPTED:
+        if verdict is None:
             self.out += self.desk.look_at(entry)
         else:
             self.window.note_verdict(entry, verdict, verdict.name.lower(), self.now_s)
@@ -217,19 +216,22 @@ class Validator:
     # Answers to jobs
 
     def _on_fetched(self, artifact: ArtifactId, here: bool) -> None:
+        if not here:
+            self.desk.give_up(artifact)
+            return
         for entry in self.window.entries.values():
             if entry.update.content.artifact == artifact and entry.fetch is not Fetch.HERE:
-                entry.fetch = Fetch.HERE if here else Fetch.FAILED
+                entry.fetch = Fetch.HERE
                 self.out += self.desk.look_at(entry)
 
     def _on_inspected(self, event: Inspected) -> None:
+        inspection = event.inspection
+        if inspection is None:
+            self.desk.give_up(event.artifact)
+            return
+        self.desk.inspections[event.artifact] = inspection
         for entry in self.window.entries.values():
-            if entry.update.content.artifact != event.artifact or entry.verdict is not None:
-                continue
-            if event.inspection is None:
-                self.desk.give_up(entry)
-            else:
-                inspection = event.inspection
+            if entry.update.content.artifact == event.artifact and entry.verdict is None:
                 self.window.note_verdict(entry, inspection.verdict, inspection.detail, self.now_s)
 
     def _on_merged(self, inputs: bytes, merged: Merged | None) -> None:

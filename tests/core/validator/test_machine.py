@@ -1,0 +1,656 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from p2pd.core.decision import Decision, Outcome, PlanState
+from p2pd.core.encoding import decode, encode
+from p2pd.core.ids import ArtifactId, DecisionId, digest
+from p2pd.core.messages import ChoiceKind, Choices, Release
+from p2pd.core.signed import Signed
+from p2pd.core.validator.body import dump_body
+from p2pd.core.validator.events import (
+    Adopt,
+    Adopted,
+    ChoicesFetched,
+    Evaluate,
+    EvaluationDone,
+    Event,
+    FetchChoices,
+    Fetched,
+    FetchUpdate,
+    Halt,
+    Inspect,
+    Inspected,
+    Job,
+    Merge,
+    MergeDone,
+    Publish,
+    Remember,
+)
+from p2pd.core.votes import NO_ROUND, Reason, ReasonKind, Step, Vote
+from p2pd.core.voting.evidence import Evidence
+from p2pd.core.voting.proposals import Proposal
+from p2pd.core.work import Inspection, Verdict
+from p2pd.wire.envelope import seal
+from tests.core.builders import (
+    GENESIS,
+    SETTING,
+    TRAINERS,
+    VALIDATORS,
+    all_present,
+    beacon,
+    choices,
+    follow,
+    release,
+    running,
+    two_faces,
+    update,
+)
+from tests.core.validator.council import Chair, Council, busy, evaluation, honest, merged_of
+
+FIRST = running(trainers=2)
+"""D(1), with a lease for each of two trainers."""
+DEADLINE_S = SETTING.revision.schedule.deadline_ms / 1000
+LATE_S = 20.0
+
+
+def updates(previous: Decision = FIRST) -> list[Signed[Any]]:
+    return [update(previous, TRAINERS[n]) for n in range(2)]
+
+
+def council(previous: Decision = FIRST, **more: Any) -> Council:
+    made = Council(previous, **more)
+    made.start()
+    return made
+
+
+def chair(who: int = 0, previous: Decision = FIRST) -> Chair:
+    """One validator that has listened, and hears nobody else yet."""
+    made = Chair(VALIDATORS[who], SETTING, previous)
+    made.start()
+    made.pass_time(2.0)
+    return made
+
+
+def proposer(height: int, round_: int = 0) -> int:
+    return (height + round_) % 4
+
+
+def a_vote(who: int, step: Step, value: DecisionId | None, round_: int = 0, **more: Any) -> Any:
+    content = Vote(step, round_, value, more.get("just", NO_ROUND), more.get("reasons", ()))
+    return seal(VALIDATORS[who], "vote", SETTING.scope(2), content)
+
+
+def a_proposal(chosen: Choices, round_: int = 0, previous: Decision = FIRST) -> Signed[Proposal]:
+    height = previous.height + 1
+    content = Proposal(round_, NO_ROUND, encode(chosen), ())
+    signer = VALIDATORS[proposer(height, round_)]
+    return seal(signer, "proposal", SETTING.scope(height), content)
+
+
+def reasons(one: Chair) -> list[tuple[Reason, ...]]:
+    return [
+        vote.reasons
+        for vote in one.sent("vote")
+        if vote.step is Step.PREVOTE and vote.value is None
+    ]
+
+
+# A height from beginning to end
+
+
+def test_a_window_closes_with_its_last_update_and_promotes_the_merge() -> None:
+    all_ = council()
+    all_.pass_time(2.0)
+    all_.see(*all_present(FIRST), *updates())
+    all_.pass_time(1.0)
+    assert {len(one.adopted) for one in all_.chairs} == {1}
+    decision = all_.chairs[0].adopted[0]
+    assert decision.header.outcome is Outcome.PROMOTED
+    assert {one.adopted[0].id for one in all_.chairs} == {decision.id}
+    assert len(decision.state.plan.roster) == 2
+
+
+def test_each_validator_fetches_inspects_merges_and_evaluates_itself() -> None:
+    all_ = council()
+    all_.pass_time(2.0)
+    all_.see(*updates())
+    all_.pass_time(1.0)
+    for one in all_.chairs:
+        assert len(one.jobs(FetchUpdate)) == len(one.jobs(Inspect)) == 2
+        assert len(one.jobs(Merge)) == 1
+        heads = [job.head for job in one.jobs(Evaluate)]
+        assert heads == [FIRST.head, one.adopted[0].head]
+
+
+def test_every_vote_is_remembered_before_it_is_published() -> None:
+    all_ = council()
+    all_.pass_time(2.0)
+    all_.see(*updates())
+    all_.pass_time(1.0)
+    for one in all_.chairs:
+        spoken = [
+            place
+            for place, effect in enumerate(one.effects)
+            if isinstance(effect, Publish) and effect.signed.kind in ("vote", "proposal")
+        ]
+        assert len(spoken) >= 2
+        assert all(isinstance(one.effects[place - 1], Remember) for place in spoken)
+
+
+def test_one_silent_validator_costs_its_own_rounds_only() -> None:
+    all_ = council(absent={proposer(2)})
+    all_.pass_time(2.0)
+    all_.see(*updates())
+    all_.pass_time(5.0)
+    done = [one.adopted[0] for one in all_.chairs if one.adopted]
+    assert len(done) == 3
+    assert done[0].header.outcome is Outcome.PROMOTED
+
+
+def test_the_head_is_reported_once() -> None:
+    one = chair()
+    one.give(EvaluationDone(FIRST.head, evaluation(FIRST.head)))
+    assert [report.head for report in one.sent("report")] == [FIRST.head]
+
+
+# Closing
+
+
+def test_released_leases_close_a_window_and_nothing_is_promoted() -> None:
+    all_ = council()
+    all_.pass_time(2.0)
+    all_.see(*(release(FIRST, TRAINERS[n]) for n in range(2)))
+    all_.pass_time(1.0)
+    assert all_.chairs[0].adopted[0].header.outcome is Outcome.EMPTY
+
+
+def test_without_a_word_the_deadline_closes_a_window() -> None:
+    one = chair()
+    assert one.machine.next_deadline_s() == DEADLINE_S
+    one.pass_time(DEADLINE_S - 0.001)
+    assert one.machine.desk.closed_s is None
+    one.pass_time(DEADLINE_S)
+    assert one.machine.desk.closed_s == DEADLINE_S
+
+
+def test_an_idle_height_has_no_timer_and_ends_a_settle_after_the_first_beacon() -> None:
+    all_ = council(GENESIS)
+    all_.pass_time(2.0)
+    assert [one.machine.next_deadline_s() for one in all_.chairs] == [None] * 4
+    all_.see(beacon(1, TRAINERS[0]))
+    all_.pass_time(0.75)
+    all_.see(beacon(1, TRAINERS[1]))
+    assert not all_.chairs[0].adopted
+    all_.pass_time(1.0)
+    decision = all_.chairs[0].adopted[0]
+    assert decision.header.outcome is Outcome.IDLE
+    assert {lease.peer for lease in decision.state.plan.roster} == {
+        one.peer for one in TRAINERS[:2]
+    }
+
+
+def test_others_that_vote_close_the_window_of_one_that_waits() -> None:
+    one = chair(0)
+    one.see(a_vote(1, Step.PREVOTE, None), a_vote(3, Step.PREVOTE, None))
+    assert one.machine.desk.closed_s == 2.0
+
+
+def test_a_finished_revision_waits_for_nobody() -> None:
+    state = FIRST.state
+    ended = replace(FIRST, state=replace(state, plan=replace(state.plan, state=PlanState.FINISHED)))
+    one = chair(0, ended)
+    one.see(beacon(2, TRAINERS[0]))
+    assert one.machine.next_deadline_s() is None
+
+
+# Building and judging
+
+
+def test_what_was_held_long_before_closing_must_not_be_left_out() -> None:
+    one = chair(0)
+    one.see(*updates()[:1], beacon(2, TRAINERS[1]))
+    one.pass_time(DEADLINE_S)
+    one.see(a_proposal(choices(FIRST)))
+    wanted = {ReasonKind.OMITTED, ReasonKind.ABSENT}
+    assert [{reason.kind for reason in found} for found in reasons(one)] == [wanted]
+
+
+def test_what_came_shortly_before_closing_may_be_left_out() -> None:
+    one = chair(0)
+    one.pass_time(DEADLINE_S - 1.0)
+    one.see(*updates()[:1], beacon(2, TRAINERS[1]))
+    one.pass_time(DEADLINE_S)
+    one.see(a_proposal(choices(FIRST)))
+    assert [vote.value is not None for vote in one.sent("vote")] == [True]
+
+
+def test_a_trainer_with_two_updates_makes_no_proposal_look_incomplete() -> None:
+    twin = update(FIRST, TRAINERS[0], steps=2)
+    first = update(FIRST, TRAINERS[0])
+    one = chair(0)
+    one.see(first, twin)
+    one.pass_time(DEADLINE_S)
+    one.see(a_proposal(choices(FIRST, [twin])))
+    assert [vote.value is not None for vote in one.sent("vote")] == [True]
+
+
+def test_an_update_that_names_anothers_artifact_gets_its_own_verdict_however_late_it_comes() -> (
+    None
+):
+    first = update(FIRST, TRAINERS[0])
+    copy = update(FIRST, TRAINERS[1], artifact=first.content.artifact)
+    one = chair(0)
+    one.see(first, copy)
+    assert [entry.verdict for entry in one.machine.window.entries.values()] == [0, 0]
+    assert len(one.jobs(Inspect)) == 1
+
+
+def test_an_artifact_that_failed_once_is_fetched_again_for_the_next_update_that_names_it() -> None:
+    def cannot(job: Job) -> Event | None:
+        return Fetched(job.artifact, here=False) if isinstance(job, FetchUpdate) else honest(job)
+
+    one = chair(0)
+    one.answer = cannot
+    one.see(update(FIRST, TRAINERS[0]))
+    one.answer = honest
+    one.see(update(FIRST, TRAINERS[0], steps=2))
+    assert len(one.jobs(FetchUpdate)) == 2
+
+
+def test_a_third_update_of_one_trainer_is_not_looked_at() -> None:
+    one = chair(0)
+    one.see(*(update(FIRST, TRAINERS[0], steps=n) for n in (1, 2, 3)))
+    assert len(one.machine.window.entries) == 2
+
+
+def test_an_update_that_claims_more_than_its_lease_is_rejected_unseen() -> None:
+    greedy = update(FIRST, TRAINERS[0], samples=10_000)
+    one = chair(0)
+    one.see(greedy)
+    assert [entry.verdict for entry in one.machine.window.entries.values()] == [Verdict.LEASE]
+    assert one.jobs(FetchUpdate) == []
+
+
+def test_i05_a_proposal_with_another_verdict_than_mine_is_refused_with_the_reason() -> None:
+    bad = updates()[0]
+
+    def spoiled(job: Job) -> Event | None:
+        if isinstance(job, Inspect):
+            return Inspected(
+                job.job.artifact, Inspection(job.job.artifact, Verdict.NONFINITE, "weight")
+            )
+        return honest(job)
+
+    one = chair(0)
+    one.answer = spoiled
+    one.see(bad)
+    one.see(a_proposal(choices(FIRST, [bad])), a_vote(1, Step.PREVOTE, None))
+    wanted = Reason(ReasonKind.VERDICT, bad.id, int(Verdict.NONFINITE))
+    one.pass_time(DEADLINE_S)
+    assert reasons(one) == [(wanted,)]
+
+
+def test_what_cannot_be_fetched_is_named_and_dropped_in_the_next_round() -> None:
+    """A liar trainer serves its update to one validator, which does not pass it on."""
+    good, hidden = updates()
+    all_ = council()
+
+    def cannot(job: Job) -> Event | None:
+        if isinstance(job, FetchUpdate) and job.artifact == hidden.content.artifact:
+            return Fetched(job.artifact, here=False)
+        return honest(job)
+
+    for n, one in enumerate(all_.chairs):
+        if n != proposer(2):
+            one.answer = cannot
+    all_.pass_time(2.0)
+    all_.see(good, hidden)
+    all_.pass_time(5.0)
+    decision = all_.chairs[0].adopted[0]
+    cohort = decode(Choices, decision.choices).cohort
+    verdicts = {candidate.update.id: candidate.verdict for candidate in cohort}
+    assert decision.header.outcome is Outcome.PROMOTED
+    assert verdicts == {good.id: Verdict.ACCEPTED, hidden.id: Verdict.DISPUTED}
+    assert all(row.rejected == 0 for row in decision.state.standing)
+
+
+def test_what_validators_judge_differently_is_disputed_and_costs_nobody_standing() -> None:
+    good, odd = updates()
+    all_ = council()
+
+    def strict(job: Job) -> Event | None:
+        if isinstance(job, Inspect) and job.job.artifact == odd.content.artifact:
+            return Inspected(job.job.artifact, Inspection(job.job.artifact, Verdict.NORM, "long"))
+        return honest(job)
+
+    for n in (proposer(2, 1), proposer(2, 2)):
+        all_.chairs[n].answer = strict
+    all_.pass_time(2.0)
+    all_.see(good, odd)
+    all_.pass_time(10.0)
+    decision = all_.chairs[0].adopted[0]
+    verdicts = [candidate.verdict for candidate in decode(Choices, decision.choices).cohort]
+    assert sorted(verdicts) == [Verdict.ACCEPTED, Verdict.DISPUTED]
+
+
+# The canary
+
+
+def regressing(job: Job) -> Event | None:
+    """Every new head is far worse than the one before."""
+    if isinstance(job, Evaluate) and job.head != FIRST.head:
+        return EvaluationDone(job.head, evaluation(job.head, 9_000_000))
+    return honest(job)
+
+
+def test_a_head_that_regresses_for_enough_validators_is_blocked() -> None:
+    all_ = council()
+    for one in all_.chairs:
+        one.answer = regressing
+    all_.pass_time(2.0)
+    all_.see(*updates())
+    all_.pass_time(10.0)
+    decision = all_.chairs[0].adopted[0]
+    assert decision.header.outcome is Outcome.BLOCKED
+    assert decision.head == FIRST.head
+    assert len(decode(Choices, decision.choices).grounds) >= 2
+
+
+def test_one_validators_canary_does_not_hold_up_the_others() -> None:
+    all_ = council()
+    all_.chairs[proposer(2, 1)].answer = regressing
+    all_.pass_time(2.0)
+    all_.see(*updates())
+    all_.pass_time(5.0)
+    assert all_.chairs[0].adopted[0].header.outcome is Outcome.PROMOTED
+
+
+def without_worker(job: Job) -> Event | None:
+    return EvaluationDone(job.head, None) if isinstance(job, Evaluate) else honest(job)
+
+
+def test_a_head_that_cannot_be_evaluated_here_is_refused_and_tried_again_as_the_base() -> None:
+    all_ = council()
+    lame = all_.chairs[proposer(2, 1)]
+    lame.answer = without_worker
+    all_.pass_time(2.0)
+    all_.see(*all_present(FIRST), *updates())
+    all_.pass_time(5.0)
+    head = lame.adopted[0].head
+    assert lame.adopted[0].header.outcome is Outcome.PROMOTED
+    assert [found[0].kind for found in reasons(lame)] == [ReasonKind.CANARY]
+    assert [job.head for job in lame.jobs(Evaluate)].count(head) == 2
+
+
+def test_without_the_bases_losses_a_head_is_judged_neither_good_nor_bad() -> None:
+    def blind(job: Job) -> Event | None:
+        lost = isinstance(job, Evaluate) and job.head == FIRST.head
+        return without_worker(job) if lost else honest(job)
+
+    one = Chair(VALIDATORS[0], SETTING, FIRST, answer=blind)
+    one.start()
+    one.pass_time(2.0)
+    one.see(*updates())
+    _, verdict = one.machine.desk.canary(merged_of(one.jobs(Merge)[0]).head)
+    assert verdict == 0
+
+
+# Failing helpers
+
+
+def test_a_failing_merge_is_not_tried_again_until_it_is_proposed_again() -> None:
+    def broken(job: Job) -> Event | None:
+        return MergeDone(job.inputs, None) if isinstance(job, Merge) else honest(job)
+
+    one = chair(0)
+    one.answer = broken
+    both = updates()
+    one.see(*both)
+    assert len(one.jobs(Merge)) == 1
+    one.see(a_proposal(choices(FIRST, both)))
+    assert len(one.jobs(Merge)) == 2
+    assert [vote.value for vote in one.sent("vote")] == [None]
+
+
+def test_an_update_that_could_not_be_inspected_is_asked_for_again_when_it_is_proposed() -> None:
+    def broken(job: Job) -> Event | None:
+        return Inspected(job.job.artifact, None) if isinstance(job, Inspect) else honest(job)
+
+    one = chair(0)
+    one.answer = broken
+    both = updates()
+    one.see(*both)
+    assert len(one.jobs(Inspect)) == 2
+    one.answer = honest
+    one.see(a_proposal(choices(FIRST, both)))
+    assert len(one.jobs(Inspect)) == 4
+    assert [vote.value is not None for vote in one.sent("vote")] == [True]
+
+
+# Values that others derived
+
+
+def decide(one: Chair, decision: Decision) -> None:
+    """The three others decide."""
+    others = [n for n in range(4) if VALIDATORS[n] is not one.signer]
+    for step in (Step.PREVOTE, Step.PRECOMMIT):
+        one.see(*(a_vote(n, step, decision.id) for n in others))
+
+
+def test_a_value_that_others_decided_is_fetched_checked_and_adopted() -> None:
+    decision = follow(FIRST, choices(FIRST, updates()))
+    one = chair(0)
+    decide(one, decision)
+    assert {job.value for job in one.jobs(FetchChoices)} == {decision.id}
+    one.give(ChoicesFetched(decision.id, decision.choices))
+    assert [each.id for each in one.adopted] == [decision.id]
+
+
+def other_bits(job: Job) -> Event | None:
+    if isinstance(job, Merge):
+        return MergeDone(job.inputs, replace(merged_of(job), head=ArtifactId(bytes(32))))
+    return honest(job)
+
+
+def test_i06_a_validator_whose_merge_has_other_bits_halts_and_says_both_ids() -> None:
+    decision = follow(FIRST, choices(FIRST, updates()))
+    one = chair(0)
+    one.answer = other_bits
+    decide(one, decision)
+    one.give(ChoicesFetched(decision.id, decision.choices))
+    assert len(one.halts) == 1
+    assert one.halts[0].startswith("merge mismatch at 2: mine ")
+    assert one.halts[0].endswith(f"certified {decision.id.hex()[:10]}")
+    assert one.jobs(Adopt) == []
+
+
+def test_i06_so_does_one_that_learns_of_the_decision_by_catching_up() -> None:
+    decision = follow(FIRST, choices(FIRST, updates()))
+    one = chair(0)
+    one.answer = other_bits
+    one.see(a_proposal(decode(Choices, decision.choices)))
+    one.see(*(a_vote(n, Step.PREVOTE, None) for n in (1, 3)))
+    one.give(Adopted(decision))
+    assert len(one.halts) == 1
+
+
+def test_other_choices_than_those_voted_on_do_not_look_like_a_mismatch() -> None:
+    wanted = follow(FIRST, choices(FIRST, updates()))
+    other = follow(FIRST, choices(FIRST, updates()[:1]))
+    one = chair(0)
+    one.see(*(a_vote(n, Step.PREVOTE, wanted.id) for n in (1, 2, 3)))
+    one.see(a_proposal(decode(Choices, other.choices)))
+    assert one.halts == []
+
+
+def test_a_quorum_of_prevotes_for_other_bits_is_refused_but_halts_nobody() -> None:
+    decision = follow(FIRST, choices(FIRST, updates()))
+    one = chair(0)
+    one.answer = other_bits
+    one.see(*(a_vote(n, Step.PREVOTE, decision.id) for n in (1, 2, 3)))
+    one.give(ChoicesFetched(decision.id, decision.choices))
+    assert one.halts == []
+    assert decision.id not in [vote.value for vote in one.sent("vote")]
+
+
+def test_choices_are_served_with_the_header_that_binds_them() -> None:
+    all_ = council()
+    all_.pass_time(2.0)
+    all_.see(*updates())
+    one = chair(0)
+    one.see(*updates(), a_proposal(choices(FIRST, updates())))
+    (value,) = [vote.value for vote in one.sent("vote")]
+    decision = follow(FIRST, choices(FIRST, updates()))
+    assert value == decision.id
+    assert one.machine.choices_of(value) == dump_body(decision)
+    assert one.machine.choices_of(DecisionId(digest("decision", b"?"))) is None
+
+
+# Restarts
+
+
+def test_i10_a_restarted_validator_says_what_it_said() -> None:
+    one = chair(0)
+    one.see(*updates(), a_proposal(choices(FIRST, updates())))
+    (said,) = one.sent("vote")
+    one.effects.clear()
+    one.start()
+    assert one.sent("vote") == []
+    one.pass_time(one.now_s + 1.0)
+    assert one.sent("vote") == [said]
+    # Another proposal of that round changes nothing any more.
+    one.see(a_proposal(choices(FIRST)))
+    assert one.sent("vote") == [said]
+
+
+def test_i10_a_proposer_that_dies_before_its_own_check_sends_the_stored_proposal() -> None:
+    one = chair(proposer(2))
+    one.answer = busy
+    for n in range(2):
+        one.see(release(FIRST, TRAINERS[n]))
+    (said,) = one.sent("proposal")
+    one.effects.clear()
+    one.start()
+    one.pass_time(one.now_s + 2.0)
+    assert one.sent("proposal") == [said]
+
+
+def test_i10_a_decided_height_is_not_voted_in_again() -> None:
+    all_ = council()
+    all_.pass_time(2.0)
+    all_.see(*updates())
+    all_.pass_time(1.0)
+    one = all_.chairs[0]
+    assert one.adopted
+    one.effects.clear()
+    one.start()
+    one.pass_time(one.now_s + 5.0)
+    assert one.sent("vote") == []
+
+
+def test_a_vote_of_ones_own_key_from_elsewhere_halts_with_one_clear_line() -> None:
+    one = chair(0)
+    one.see(a_vote(0, Step.PREVOTE, None, round_=3))
+    assert one.halts == [
+        "another node votes with this key at height 2: a copied identity; stop one of them"
+    ]
+    one.see(*updates())
+    assert one.sent("vote") == []
+
+
+# Evidence and suspension
+
+
+def liar_votes(who: int) -> tuple[Signed[Vote], ...]:
+    return two_faces(2, VALIDATORS[who]).votes
+
+
+def test_i01_a_double_vote_suspends_its_signer_with_the_decision() -> None:
+    all_ = council()
+    all_.pass_time(2.0)
+    all_.see(*liar_votes(proposer(2, 1)), *updates())
+    all_.pass_time(2.0)
+    decision = all_.chairs[0].adopted[0]
+    assert decision.state.suspended == (VALIDATORS[proposer(2, 1)].peer,)
+    assert decision.header.next_members != decision.header.members
+
+
+def test_evidence_that_came_too_late_goes_into_the_next_decision() -> None:
+    one = chair(0)
+    one.see(*liar_votes(1))
+    decision = follow(FIRST, choices(FIRST, updates(), all_present(FIRST)))
+    one.give(Adopted(decision))
+    held: tuple[Evidence, ...] = one.machine.window.evidence_held()
+    assert [item.votes[0].signer for item in held] == [VALIDATORS[1].peer]
+    suspending = follow(decision, choices(decision, updates(decision), evidence=held))
+    assert suspending.state.suspended == (VALIDATORS[1].peer,)
+    one.give(Adopted(suspending))
+    assert one.machine.window.evidence_held() == ()
+
+
+def test_a_suspended_validator_follows_and_says_nothing() -> None:
+    held = (two_faces(2, VALIDATORS[0]),)
+    decision = follow(FIRST, choices(FIRST, updates(), all_present(FIRST), evidence=held))
+    one = chair(0, decision)
+    one.see(*updates(decision))
+    one.pass_time(DEADLINE_S + 60.0)
+    assert one.sent("vote") == one.sent("proposal") == []
+
+
+def test_a_node_without_a_seat_follows_and_says_nothing() -> None:
+    one = Chair(TRAINERS[5], SETTING, FIRST)
+    one.start()
+    one.see(*updates())
+    one.pass_time(DEADLINE_S + 60.0)
+    assert one.sent("vote") == one.sent("proposal") == []
+
+
+# Catching up
+
+
+def test_adopting_by_catching_up_abandons_the_height_that_was_voted_in() -> None:
+    one = chair(0)
+    one.see(*updates(), a_proposal(choices(FIRST, updates())))
+    assert one.sent("vote")
+    decision = follow(FIRST, choices(FIRST, updates(), all_present(FIRST)))
+    one.give(Adopted(decision))
+    assert one.machine.window.height == 3
+    # Late answers of the height before disturb nothing.
+    one.give(Fetched(updates()[0].content.artifact, here=True))
+    one.give(MergeDone(b"old", None))
+    one.give(ChoicesFetched(decision.id, None))
+    assert one.machine.halted == ""
+
+
+def never_merges(job: Job) -> Event | None:
+    return None if isinstance(job, Merge) else honest(job)
+
+
+def test_undecided_ends_a_height_that_nobody_can_check() -> None:
+    all_ = council()
+    for one in all_.chairs:
+        one.answer = never_merges
+    all_.pass_time(2.0)
+    all_.see(*updates())
+    all_.pass_time(600.0, step_s=1.0)
+    first = all_.chairs[0].adopted[0]
+    assert first.header.outcome is Outcome.UNDECIDED
+    assert decode(Choices, first.choices).kind is ChoiceKind.UNDECIDED
+
+
+@pytest.mark.parametrize("kind", [Release])
+def test_a_second_release_of_one_trainer_changes_nothing(kind: type) -> None:
+    one = chair(0)
+    first = release(FIRST, TRAINERS[0])
+    other = seal(TRAINERS[0], "release", first.scope, kind(FIRST.id, "again"))
+    one.see(first, other)
+    assert one.machine.window.releases == {TRAINERS[0].peer: first}
+
+
+def test_halting_is_the_last_effect_that_matters() -> None:
+    one = chair(0)
+    one.see(a_vote(0, Step.PREVOTE, None, round_=3))
+    place = next(n for n, effect in enumerate(one.effects) if isinstance(effect, Halt))
+    assert not any(isinstance(effect, Publish) for effect in one.effects[place:])
