@@ -46,9 +46,12 @@ class WatchedLane(Lane):
     checkers: Checkers
     name: str
     lie: Lie | None = None
+    told = 0
+    """Height of the last decision that the checkers know of."""
 
     async def open(self) -> None:
         await Lane.open(self)
+        self.told = self.decision.height
         self.checkers.on_opened(self.name, self.decision)
 
     async def publish(self, signed: Signed[object]) -> None:
@@ -58,7 +61,6 @@ class WatchedLane(Lane):
             await Lane.publish(self, one)
 
     async def adopt(self, record: Record) -> None:
-        before = self.decision.height
         try:
             await Lane.adopt(self, record)
         except RemoteError:
@@ -68,7 +70,9 @@ class WatchedLane(Lane):
             if record.decision.header.previous == self.decision.id:
                 await self.chronicle.adopt(record)
                 self._move_on(record.decision)
-        if self.decision.height > before and self.decision.id == record.decision.id:
+        # The role and catching up may bring the same decision at a time.
+        if self.told < self.decision.height and self.decision.id == record.decision.id:
+            self.told = self.decision.height
             self.checkers.on_adopted(self.name, record)
 
     async def _serve(self) -> None:
