@@ -266,7 +266,10 @@ class QuicTransport:
                     dial.close(CloseCode.DUPLICATE, "the other dial is kept")
                 return True
             if await self._answers_probe(current):
-                connection.close(CloseCode.DUPLICATE, "linked already")
+                link = current.link
+                place = (link.hello.address or link.remote) if link is not None else "another place"
+                # Read only by one that has no link here: by another node with the same key.
+                connection.close(CloseCode.DUPLICATE, f"this identity is live at {place}")
             else:
                 current.close(CloseCode.DUPLICATE, "the peer connected again")
         return False

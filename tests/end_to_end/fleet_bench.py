@@ -1,0 +1,373 @@
+"""Real nodes for end-to-end tests: founded, started as processes, asked, and always ended, by id.
+
+Units: seconds. To wait is to ask for a condition until it holds or its time is over.
+"""
+
+import os
+import signal
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+import trio
+
+from p2pd.core.decision import Decision
+from p2pd.core.derive import Setting
+from p2pd.core.encoding import encode
+from p2pd.core.genesis import Genesis, Seat
+from p2pd.core.revision import Revision, WorkloadSpec
+from p2pd.daemon.processes import NodeProcess, last_words, start_node, status_of
+from p2pd.daemon.publish import (
+    CanarySettings,
+    MergeSettings,
+    PublishRequest,
+    RevisionSettings,
+    ScheduleSettings,
+    head_file_of,
+    publish,
+)
+from p2pd.daemon.render import node_toml
+from p2pd.io.keys import Ed25519Signer, load_or_create_key
+from p2pd.io.ledger import SqliteLedger
+from p2pd.node.chronicle import Chronicle
+from p2pd.wire.records import seal_genesis, seal_revision
+
+AUTHORITY = Ed25519Signer(bytes(32))
+SAMPLES = 1437
+"""Training samples of the digits."""
+SHARD_SAMPLES = 16
+POLL_S = 0.1
+CONDITION_S = 90.0
+"""Long: importing torch, in many processes, on a machine that does other things too."""
+GONE_S = 10.0
+
+T = TypeVar("T")
+Status = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A revision of the digits; building it takes seconds, signing it for another network none."""
+
+    revision: Revision
+    head_file: Path
+
+
+async def build_digits(directory: Path) -> Built:
+    genesis = _genesis(directory, ("validator1",), 1, ())
+    request = PublishRequest(
+        genesis=genesis,
+        signers=(AUTHORITY,),
+        out=directory / "digits.revision.cbor",
+        revision=RevisionSettings(
+            study="tests", experiment="digits", name="r1", workload="p2pd.workloads.digits"
+        ),
+        schedule=ScheduleSettings(shard_samples=SHARD_SAMPLES),
+        merge=MergeSettings(),
+        canary=CanarySettings(),
+        log=lambda line: None,
+    )
+    published = await publish(request)
+    return Built(published.signed.revision, published.head_file)
+
+
+@dataclass(frozen=True, slots=True)
+class Founded:
+    """A network with its revision, as files."""
+
+    directory: Path
+    setting: Setting
+
+    @property
+    def genesis_file(self) -> Path:
+        return self.directory / "genesis.cbor"
+
+    @property
+    def record_file(self) -> Path:
+        return self.directory / "digits.revision.cbor"
+
+    def data_dir(self, name: str) -> Path:
+        return self.directory / "nodes" / name
+
+    def peer(self, name: str) -> str:
+        return key_of(self.directory, name).peer.hex()
+
+
+def key_of(directory: Path, name: str) -> Ed25519Signer:
+    data_dir = directory / "nodes" / name
+    data_dir.mkdir(parents=True, mode=0o700, exist_ok=True)
+    return load_or_create_key(data_dir / "key")
+
+
+def _genesis(
+    directory: Path, validators: tuple[str, ...], quorum: int, trusted: tuple[str, ...]
+) -> Genesis:
+    return Genesis(
+        name="tests",
+        nonce=AUTHORITY.sign(str(directory).encode())[:16],
+        authority=(AUTHORITY.key,),
+        threshold=1,
+        validators=tuple(Seat(key_of(directory, name).key, 1) for name in validators),
+        quorum=quorum,
+        admission="open",
+        trusted=tuple(key_of(directory, name).key for name in trusted),
+    )
+
+
+def found(
+    directory: Path,
+    built: Built,
+    *,
+    validators: tuple[str, ...] = ("validator1",),
+    quorum: int = 1,
+    trusted: tuple[str, ...] = (),
+    lease_shards: int = 30,
+    deadline_s: float = 60.0,
+    workload: WorkloadSpec | None = None,
+) -> Founded:
+    genesis = _genesis(directory, validators, quorum, trusted)
+    schedule = replace(
+        built.revision.schedule,
+        lease_shards=lease_shards,
+        max_lease_shards=lease_shards,
+        deadline_ms=round(deadline_s * 1000),
+        check_limit_ms=10_000,
+        settle_ms=300,
+    )
+    revision = replace(
+        built.revision,
+        network=genesis.network,
+        schedule=schedule,
+        workload=workload or built.revision.workload,
+    )
+    founded = Founded(directory, Setting(genesis, revision))
+    founded.genesis_file.write_bytes(encode(seal_genesis(genesis, (AUTHORITY,))))
+    founded.record_file.write_bytes(encode(seal_revision(revision, (AUTHORITY,))))
+    head_file_of(founded.record_file).write_bytes(built.head_file.read_bytes())
+    return founded
+
+
+class Bench:
+    """Nodes of one network, as processes."""
+
+    def __init__(self, founded: Founded) -> None:
+        self.founded = founded
+        self.nodes: dict[str, NodeProcess] = {}
+        self.seeds: tuple[str, ...] = ()
+
+    def configure(
+        self,
+        name: str,
+        role: str,
+        *,
+        seeds: tuple[str, ...] | None = None,
+    ) -> Path:
+        founded = self.founded
+        config = founded.directory / f"{name}.toml"
+        config.write_text(
+            node_toml(
+                role=role,
+                name=name,
+                data_dir=founded.data_dir(name),
+                genesis=founded.genesis_file,
+                record=founded.record_file,
+                seeds=self.seeds if seeds is None else seeds,
+                listen="127.0.0.1:0",
+                datagram_bytes=16_000,
+            )
+        )
+        return config
+
+    def start(
+        self,
+        name: str,
+        role: str,
+        *,
+        seeds: tuple[str, ...] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> NodeProcess:
+        """Starts a node, or starts it again. It dies with this process at the latest."""
+        config = self.configure(name, role, seeds=seeds)
+        with pytest.MonkeyPatch.context() as patch:
+            for key, value in (environment or {}).items():
+                patch.setenv(key, value)
+            node = start_node(
+                name, config, self.founded.data_dir(name), self.output(name), tied=True
+            )
+        self.nodes[name] = node
+        return node
+
+    async def start_seed(self, name: str = "seed", role: str = "bootstrap") -> None:
+        """The others are started with its address."""
+        self.start(name, role)
+        node = (await self.answers(name))["node"]
+        self.seeds = (f"{node['peer']}@{node['address']}",)
+
+    def output(self, name: str) -> Path:
+        return self.founded.directory / f"{name}.txt"
+
+    def said(self, name: str) -> str:
+        """All that a node has printed so far."""
+        path = self.output(name)
+        return path.read_text() if path.exists() else ""
+
+    async def status(self, name: str) -> Status | None:
+        return await trio.to_thread.run_sync(status_of, self.founded.data_dir(name))
+
+    async def answers(self, name: str) -> Status:
+        """The status of a node as soon as it gives one."""
+
+        async def check() -> Status | None:
+            assert self.nodes[name].running, f"{name}: {last_words(self.output(name))}"
+            return await self.status(name)
+
+        return await until(f"{name} answers", check)
+
+    async def revision(self, name: str) -> Status:
+        revision: Status = (await self.answers(name))["revisions"][0]
+        return revision
+
+    async def reaches(self, names: tuple[str, ...], height: int) -> None:
+        """Waits until each of these nodes has this decision."""
+        for name in names:
+
+            async def there(name: str = name) -> bool:
+                return bool((await self.revision(name))["height"] >= height)
+
+            await until(f"{name} is at height {height}", there)
+
+    async def promotes(self, name: str, heads: int) -> None:
+        """Waits until so many heads were promoted."""
+
+        async def there() -> bool:
+            return bool((await self.revision(name))["heads"] >= heads)
+
+        await until(f"{name} sees {heads} heads", there)
+
+    def kill(self, name: str) -> None:
+        process = self.nodes[name].process
+        process.kill()
+        process.wait()
+
+    async def ended(self, name: str, limit_s: float = CONDITION_S) -> int:
+        """The exit status of a node once it has ended by itself."""
+        process = self.nodes[name].process
+
+        async def code() -> tuple[int] | None:
+            await trio.lowlevel.checkpoint()
+            found = process.poll()
+            return None if found is None else (found,)
+
+        return (await until(f"{name} has ended", code, limit_s))[0]
+
+    def close(self) -> None:
+        for node in self.nodes.values():
+            if node.running:
+                with suppress(ProcessLookupError):
+                    os.killpg(node.process.pid, signal.SIGKILL)
+            node.process.wait()
+
+
+@asynccontextmanager
+async def open_bench(founded: Founded) -> AsyncIterator[Bench]:
+    bench = Bench(founded)
+    try:
+        yield bench
+    finally:
+        bench.close()
+
+
+async def until(
+    what: str, condition: Callable[[], Any], limit_s: float = CONDITION_S, poll_s: float = POLL_S
+) -> Any:
+    """What condition returns as soon as it is true."""
+    with trio.move_on_after(limit_s):
+        while True:
+            found = await condition()
+            if found:
+                return found
+            await trio.sleep(poll_s)
+    raise AssertionError(f"not within {limit_s:g} s: {what}")
+
+
+def decisions(founded: Founded, name: str) -> list[Decision]:
+    """All that the ledger of a node that has ended holds, from genesis on."""
+    found: list[Decision] = []
+    with SqliteLedger(founded.data_dir(name) / "ledger.sqlite") as ledger:
+        chronicle = Chronicle(ledger, founded.setting)
+        while (record := chronicle.record(len(found))) is not None:
+            found.append(record.decision)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process of this machine; a later one with the same number is another."""
+
+    pid: int
+    started: str
+    parent: int
+    group: int
+    command: str
+
+
+def processes() -> dict[int, Process]:
+    """All that live now, zombies aside. Source: proc(5)."""
+    found: dict[int, Process] = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            words = (entry / "stat").read_text().rpartition(")")[2].split()
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue  # it has ended meanwhile
+        if words[0] not in "ZX":
+            pid = int(entry.name)
+            found[pid] = Process(pid, words[19], int(words[1]), int(words[2]), command)
+    return found
+
+
+def children_of(pid: int) -> list[Process]:
+    return [process for process in processes().values() if process.parent == pid]
+
+
+def worker_of(pid: int) -> Process | None:
+    workers = (c for c in children_of(pid) if "p2pd.workload.serve" in c.command)
+    return next(workers, None)
+
+
+def naming(directory: Path) -> list[Process]:
+    """Processes whose command line names something in directory."""
+    return [p for p in processes().values() if str(directory) in p.command]
+
+
+def alive(process: Process) -> bool:
+    now = processes().get(process.pid)
+    return now is not None and now.started == process.started
+
+
+async def gone(what: str, found: list[Process], limit_s: float = GONE_S) -> None:
+    async def check() -> bool:
+        await trio.lowlevel.checkpoint()
+        return not any(alive(process) for process in found)
+
+    await until(f"{what} gone: {[p.command for p in found]}", check, limit_s)
+
+
+def resident_bytes(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError(f"process {pid} has no memory")
+
+
+def mapped(pid: int) -> str:
+    """The files that a process has in its memory: its program and its libraries."""
+    try:
+        return Path(f"/proc/{pid}/maps").read_text()
+    except OSError:
+        return ""  # it has ended

@@ -1,0 +1,317 @@
+"""One run of a whole fleet, with deaths, restarts, a latecomer and a liar; what it must have come to."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import trio
+
+from p2pd.core.decision import Decision, Outcome, Standing
+from p2pd.core.encoding import decode
+from p2pd.core.messages import Choices
+from p2pd.core.work import FULL, Verdict
+from tests.end_to_end.fleet_bench import (
+    Bench,
+    Built,
+    Founded,
+    Process,
+    Status,
+    alive,
+    children_of,
+    decisions,
+    found,
+    gone,
+    mapped,
+    open_bench,
+    resident_bytes,
+    until,
+    worker_of,
+)
+from tests.end_to_end.liar import install_liar
+
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/stat").exists(), reason="these tests watch processes the Linux way"
+)
+
+LIMIT_S = 240.0
+DEADLINE_S = 12.0
+VALIDATORS = ("validator1", "validator2", "validator3")
+EARLY = ("trainer1", "trainer2")
+NODES = ("seed", *EARLY, *VALIDATORS, "liar", "viewer", "trainer3")
+LEAVE_S = 10.0
+
+
+@dataclass
+class Played:
+    """What was seen while it ran, and what the ledgers say."""
+
+    founded: Founded
+    peers: dict[str, str] = field(default_factory=dict)
+    """Of the nodes that died, before they did."""
+    peers_after: dict[str, str] = field(default_factory=dict)
+    killed_at: int = 0
+    """Height of the plan whose window was open when the trainer died."""
+    restarted_at: int = 0
+    """The last height decided before the dead came back."""
+    orphans: list[Process] = field(default_factory=list)
+    """The subprocesses of the nodes that died."""
+    caught_up_at: int = 0
+    """Height at which the latecomer was when it had caught up."""
+    resident: dict[str, int] = field(default_factory=dict)
+    maps: dict[str, str] = field(default_factory=dict)
+    leaving: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """Exit status, and seconds from SIGTERM to the end."""
+    left_over: list[Process] = field(default_factory=list)
+    chains: dict[str, list[Decision]] = field(default_factory=dict)
+
+    @property
+    def chain(self) -> list[Decision]:
+        return self.chains["validator1"]
+
+    def peer(self, name: str) -> bytes:
+        return bytes.fromhex(self.founded.peer(name))
+
+    def standing(self, name: str) -> Standing:
+        rows = self.chain[-1].state.standing
+        return next(row for row in rows if row.peer == self.peer(name))
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory, built: Built) -> Played:
+    directory = tmp_path_factory.mktemp("fleet")
+    founded = found(
+        directory,
+        built,
+        validators=VALIDATORS,
+        quorum=2,
+        trusted=("trainer1", "trainer2", "trainer3", "liar"),
+        deadline_s=DEADLINE_S,
+    )
+    played = Played(founded)
+
+    async def main() -> None:
+        with trio.fail_after(LIMIT_S):
+            async with open_bench(founded) as bench:
+                await _start(bench)
+                await _kill(bench, played)
+                await _restart(bench, played)
+                await _finish(bench, played)
+
+    trio.run(main)
+    played.chains = {name: decisions(founded, name) for name in NODES}
+    return played
+
+
+async def _start(bench: Bench) -> None:
+    await bench.start_seed()
+    for name in EARLY:
+        bench.start(name, "trainer")
+    for name in VALIDATORS:
+        bench.start(name, "validator")
+    installed = install_liar(bench.founded.directory / "installed")
+    bench.start("liar", "liar", environment=installed)
+    bench.start("viewer", "viewer")
+    await bench.promotes("validator1", 2)
+
+
+def _lease(revision: Status, peer: str) -> Status | None:
+    return next((lease for lease in revision["leases"] if lease["peer"] == peer), None)
+
+
+@contextmanager
+def _stopped(process: Process) -> Iterator[None]:
+    """Its work does not get done: whatever window is open, or opens next, stays open."""
+    os.kill(process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        if alive(process):
+            os.kill(process.pid, signal.SIGCONT)
+
+
+async def _kill(bench: Bench, played: Played) -> None:
+    """A trainer in mid-window, and in the same window a validator."""
+    victims = ("trainer2", "validator3")
+    played.peers = {name: (await bench.answers(name))["node"]["peer"] for name in victims}
+    peer, other = played.peers["trainer2"], bench.founded.peer("trainer1")
+
+    async def midway() -> int:
+        revision = await bench.revision("validator1")
+        mine, others = _lease(revision, peer), _lease(revision, other)
+        waiting = mine is not None and mine["state"] == "training"
+        delivered = others is not None and others["state"] == "announced"
+        return revision["height"] + 1 if waiting and delivered else 0
+
+    worker = worker_of(bench.nodes["trainer2"].process.pid)
+    assert worker is not None
+    with _stopped(worker):
+        played.killed_at = await until("a window with one update of two", midway)
+        for name in victims:
+            played.orphans += children_of(bench.nodes[name].process.pid)
+            bench.kill(name)
+        await gone("the subprocesses of the dead", played.orphans)
+    heads = (await bench.revision("validator1"))["heads"]
+    await bench.promotes("validator1", heads + 3)
+    played.restarted_at = (await bench.revision("validator1"))["height"]
+
+
+async def _restart(bench: Bench, played: Played) -> None:
+    bench.start("validator3", "validator")
+    bench.start("trainer2", "trainer")
+    bench.start("trainer3", "trainer")
+
+    async def caught_up() -> int:
+        height = (await bench.revision("validator1"))["height"]
+        mine = (await bench.revision("trainer3"))["height"]
+        return mine if mine >= height else 0
+
+    played.caught_up_at = await until("the latecomer has caught up", caught_up)
+    for name in played.peers:
+        played.peers_after[name] = (await bench.answers(name))["node"]["peer"]
+
+    async def all_deliver() -> bool:
+        revision = await bench.revision("validator1")
+        delivered = {row["peer"]: row["delivered"] for row in revision["standing"]}
+        return delivered.get(bench.founded.peer("trainer3"), 0) >= 2
+
+    await until("the latecomer has delivered twice", all_deliver)
+    height = (await bench.revision("validator1"))["height"]
+    await bench.reaches(NODES, height + 1)
+
+
+async def _finish(bench: Bench, played: Played) -> None:
+    subprocesses: list[Process] = []
+    for name in NODES:
+        pid = bench.nodes[name].process.pid
+        played.resident[name] = resident_bytes(pid)
+        played.maps[name] = mapped(pid)
+        subprocesses += children_of(pid)
+    start_s = trio.current_time()
+    for name in NODES:
+        bench.nodes[name].process.terminate()
+
+    async def leave(name: str) -> None:
+        code = await bench.ended(name)
+        played.leaving[name] = code, trio.current_time() - start_s
+
+    async with trio.open_nursery() as nursery:
+        for name in NODES:
+            nursery.start_soon(leave, name)
+    played.left_over = [process for process in subprocesses if alive(process)]
+
+
+def test_i02_all_nodes_have_one_lineage(played: Played) -> None:
+    longest = max(played.chains.values(), key=len)
+    for name, chain in played.chains.items():
+        assert [d.id for d in chain] == [d.id for d in longest[: len(chain)]], name
+        assert len(chain) > played.killed_at + 2, name
+
+
+def test_heads_go_on_while_a_validator_and_a_trainer_are_dead(played: Played) -> None:
+    decided = played.chain[played.killed_at + 1 : played.restarted_at + 1]
+    promoted = [d for d in decided if d.header.outcome is Outcome.PROMOTED]
+    assert len(promoted) >= 2
+    assert len({d.head for d in promoted}) == len(promoted)
+
+
+def test_i07_the_microshards_of_a_dead_trainer_are_dealt_again(played: Played) -> None:
+    plan = played.chain[played.killed_at - 1].state.plan
+    lease = plan.lease_of(played.peer("trainer2"))
+    assert lease is not None
+    closed = played.chain[played.killed_at]
+    assert not _delivered(closed, lease.peer)
+    assert _delivered(closed, played.peer("trainer1"))
+    again = [
+        s
+        for d in played.chain[played.killed_at :]
+        for one in d.state.plan.roster
+        for s in one.shards
+    ]
+    assert lease.shards
+    assert set(lease.shards) <= set(again)
+
+
+def test_i07_no_microshard_is_counted_twice_in_an_epoch(played: Played) -> None:
+    counted: dict[tuple[int, int], int] = {}
+    for before, decision in zip(played.chain, played.chain[1:], strict=False):
+        if decision.header.outcome is not Outcome.PROMOTED:
+            continue
+        epoch = before.state.progress.epoch
+        for candidate in decode(Choices, decision.choices).cohort:
+            lease = before.state.plan.lease_of(candidate.update.signer)
+            if candidate.verdict is Verdict.ACCEPTED and lease is not None:
+                for shard in lease.shards:
+                    counted[epoch, shard] = counted.get((epoch, shard), 0) + 1
+    assert counted
+    # A plan may reach over the end of an epoch: its leases are of two.
+    assert max(counted.values()) <= 2
+
+
+def test_no_subprocess_outlives_a_killed_node(played: Played) -> None:
+    commands = " ".join(process.command for process in played.orphans)
+    assert "p2pd.workload.serve" in commands
+    assert "p2pd.tensors.serve" in commands
+
+
+def test_restarted_nodes_keep_their_identity_and_work_on(played: Played) -> None:
+    assert played.peers_after == played.peers
+    trained = [d.height for d in played.chain if _delivered(d, played.peer("trainer2"))]
+    assert max(trained) > played.killed_at + 2
+
+
+def _delivered(decision: Decision, peer: bytes) -> bool:
+    if not decision.choices:
+        return False
+    cohort = decode(Choices, decision.choices).cohort
+    return any(c.update.signer == peer and c.verdict is Verdict.ACCEPTED for c in cohort)
+
+
+def test_a_latecomer_is_in_the_plan_after_next(played: Played) -> None:
+    rosters = {d.state.plan.height: d.state.plan.roster for d in played.chain}
+    mine = played.peer("trainer3")
+    first = min(h for h, roster in rosters.items() if any(lease.peer == mine for lease in roster))
+    # Its presence was said at height caught_up_at + 1: the next plan may have been proposed.
+    assert first <= played.caught_up_at + 3
+
+
+def test_a_wrong_merge_costs_nothing_but_the_standing_of_its_author(played: Played) -> None:
+    liar = played.standing("liar")
+    assert liar.wrong_merges >= 1
+    assert liar.score < FULL
+    for name in ("trainer1", "trainer2", "trainer3"):
+        row = played.standing(name)
+        assert (row.rejected, row.wrong_merges, row.score) == (0, 0, FULL), name
+    promoted = [d for d in played.chain[1:] if d.header.outcome is Outcome.PROMOTED]
+    assert all(any(d.head) for d in promoted)  # the liar's head is all zeros
+    said = [
+        reduction.content.merged.head
+        for d in played.chain[1:]
+        for reduction in decode(Choices, d.choices).reductions
+    ]
+    assert said
+    assert not any(any(head) for head in said)
+
+
+def test_a_viewer_follows_to_the_end(played: Played) -> None:
+    assert len(played.chains["viewer"]) >= len(played.chain) - 1
+
+
+def test_a_node_leaves_within_ten_seconds_of_sigterm_and_leaves_no_process(played: Played) -> None:
+    assert {name: code for name, (code, _) in played.leaving.items()} == dict.fromkeys(NODES, 0)
+    assert max(seconds for _, seconds in played.leaving.values()) < LEAVE_S
+    assert played.left_over == []
+
+
+def test_i12_a_daemon_maps_no_torch_and_no_numpy(played: Played) -> None:
+    for name, maps in played.maps.items():
+        assert "libpython" in maps or "/python" in maps, name
+        assert "libtorch" not in maps, name
+        assert "/numpy/" not in maps, name
+
+
+def test_a_daemon_takes_less_than_80_mb_besides_its_subprocesses(played: Played) -> None:
+    assert {name: size for name, size in played.resident.items() if size >= 80 * 10**6} == {}
