@@ -1,0 +1,121 @@
+from typing import Any
+
+from p2pd.core.decision import Decision
+from p2pd.core.ids import ArtifactId, digest
+from p2pd.core.messages import Beacon, Release, Service, Update
+from p2pd.core.signed import Signed
+from p2pd.core.trainer import Abandon, FetchBase, Train, Trained, Trainer
+from p2pd.core.validator.events import Adopted, Fetched, Publish
+from p2pd.core.work import TrainResult
+from p2pd.io.keys import Ed25519Signer
+from p2pd.wire.envelope import seal
+from tests.core.builders import (
+    GENESIS,
+    SETTING,
+    TRAINERS,
+    all_present,
+    choices,
+    follow,
+    running,
+    update,
+)
+
+ME = TRAINERS[0]
+FIRST = running(trainers=2)
+SECOND = follow(FIRST, choices(FIRST, [update(FIRST, ME)], all_present(FIRST)))
+WITHOUT_ME = follow(FIRST, choices(FIRST, [update(FIRST, ME)], all_present(FIRST)[1:]))
+RESULT = TrainResult(ArtifactId(digest("artifact", b"mine")), 100, 20, 2, 0, 1.0)
+
+
+def trainer(previous: Decision = FIRST, who: Ed25519Signer = ME) -> Trainer:
+    def sign(kind: str, scope: Any, content: Any) -> Signed[Any]:
+        return seal(who, kind, scope, content)
+
+    return Trainer(SETTING, who.peer, sign, previous)
+
+
+def said(effects: list[Any]) -> list[object]:
+    return [one.signed.content for one in effects if isinstance(one, Publish)]
+
+
+def at_work() -> tuple[Trainer, Train]:
+    """One that has fetched the base and trains."""
+    machine = trainer()
+    machine.resume(())
+    (train,) = machine.handle(Fetched(FIRST.head, here=True), 1.0)
+    assert isinstance(train, Train)
+    return machine, train
+
+
+def test_it_shows_presence_and_fetches_the_base_of_its_lease() -> None:
+    effects = trainer().resume(())
+    assert said(effects) == [Beacon(Service.TRAIN)]
+    assert effects[1:] == [FetchBase(FIRST.head)]
+
+
+def test_without_a_lease_it_only_shows_presence() -> None:
+    effects = trainer(GENESIS).resume(())
+    assert said(effects) == [Beacon(Service.TRAIN)]
+    assert len(effects) == 1
+
+
+def test_i07_it_trains_its_lease_from_the_base_at_the_certified_progress() -> None:
+    _, train = at_work()
+    lease = FIRST.state.plan.lease_of(ME.peer)
+    assert lease is not None
+    assert train.job.shards == lease.shards
+    assert (train.job.height, train.job.base) == (2, FIRST.head)
+    assert train.job.progress == FIRST.state.progress
+
+
+def test_what_it_trained_is_published_for_the_plan_that_dealt_the_lease() -> None:
+    machine, _ = at_work()
+    effects = machine.handle(Trained(2, RESULT, ""), 5.0)
+    wanted = Update(FIRST.id, FIRST.head, RESULT.artifact, 100, 20, 2)
+    assert said(effects) == [wanted]
+
+
+def test_a_workload_that_fails_gives_the_lease_back_with_the_reason() -> None:
+    machine, _ = at_work()
+    assert said(machine.handle(Trained(2, None, "x" * 900), 5.0)) == [Release(FIRST.id, "x" * 500)]
+
+
+def test_a_base_that_cannot_be_had_gives_the_lease_back() -> None:
+    machine = trainer()
+    machine.resume(())
+    (content,) = said(machine.handle(Fetched(FIRST.head, here=False), 1.0))
+    assert isinstance(content, Release)
+    assert machine.handle(Fetched(FIRST.head, here=True), 2.0) == []
+
+
+def test_i10_what_was_published_before_a_restart_is_not_trained_again() -> None:
+    before: Any = update(FIRST, ME)
+    machine = trainer()
+    effects = machine.resume((before,))
+    assert said(effects) == [Beacon(Service.TRAIN)]
+    assert len(effects) == 1
+    assert machine.handle(Fetched(FIRST.head, here=True), 1.0) == []
+
+
+def test_a_decision_ends_the_window_and_abandons_the_work() -> None:
+    machine, _ = at_work()
+    effects = machine.handle(Adopted(SECOND), 9.0)
+    assert effects[0] == Abandon()
+    assert effects[-1] == FetchBase(SECOND.head)
+    assert machine.handle(Trained(2, RESULT, ""), 9.5) == []
+
+
+def test_without_a_lease_in_the_next_window_it_waits() -> None:
+    machine, _ = at_work()
+    effects = machine.handle(Adopted(WITHOUT_ME), 9.0)
+    assert effects[0] == Abandon()
+    assert said(effects) == [Beacon(Service.TRAIN)]
+    assert machine.lease is None
+    assert machine.next_deadline_s() is None
+
+
+def test_one_lease_is_trained_once() -> None:
+    machine, _ = at_work()
+    assert machine.handle(Fetched(FIRST.head, here=True), 2.0) == []
+    assert said(machine.handle(Trained(2, RESULT, ""), 5.0))
+    assert machine.handle(Trained(2, RESULT, ""), 6.0) == []
