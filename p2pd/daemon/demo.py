@@ -29,7 +29,7 @@ from p2pd.daemon.publish import (
 )
 from p2pd.daemon.render import node_toml
 from p2pd.errors import P2pError, UsageError
-from p2pd.io.durable import write_durably
+from p2pd.io.durable import storing, write_durably
 from p2pd.io.keys import Ed25519Signer, create_key, load_or_create_key
 from p2pd.wire.records import seal_genesis
 
@@ -113,12 +113,15 @@ def demo(options: DemoOptions) -> int:
 
 
 def _directory(options: DemoOptions) -> Path:
+    """Raises UsageError or StoreError: there can be no demo there."""
     if options.directory is None:
-        return Path(tempfile.mkdtemp(prefix="p2pd-demo-"))
+        with storing(Path(tempfile.gettempdir())):
+            return Path(tempfile.mkdtemp(prefix="p2pd-demo-"))
     directory = options.directory.absolute()
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise UsageError(f"{directory}: exists and is not empty: name another directory")
-    directory.mkdir(parents=True, exist_ok=True)
+    with storing(directory):
+        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+            raise UsageError(f"{directory}: exists and is not empty: name another directory")
+        directory.mkdir(parents=True, exist_ok=True)
     return directory
 
 
