@@ -90,12 +90,13 @@ class Checkers:
 
     def _agree(self, name: str, decision: Decision) -> None:
         height = decision.height
+        new = height not in self.chain
         first = self.chain.setdefault(height, decision)
         if first.id != decision.id:
             self.fail("I1", height, f"{name} adopted another decision than the first to adopt")
         if first.head != decision.head:
             self.fail("I4", height, f"{name} holds another head than the first to adopt")
-        elif first is decision and height > 0 and height - 1 in self.chain:
+        elif new and height - 1 in self.chain:
             self._check_work(self.chain[height - 1], decision)
 
     def _check_certificate(self, name: str, record: Record, previous: Decision) -> None:

@@ -1,0 +1,89 @@
+"""Whole fleets, in virtual time: some seeds with all faults, with liars, and with other sets of validators."""
+
+import pytest
+
+from p2pd.core.decision import Standing
+from p2pd.core.work import FULL
+from p2pd.sim.ends import IDLE_S
+from p2pd.sim.faults import FaultSet
+from p2pd.sim.fleet import FAULTS_END_S, FleetResult, FleetShape, draw_split, run_fleet
+from p2pd.sim.liars import Lie
+
+SEEDS = range(2)
+
+
+def rows(result: FleetResult) -> dict[str, Standing]:
+    names = {peer: name for name, peer in result.peers.items()}
+    return {names[row.peer]: row for row in result.last.state.standing}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("validators", "quorum"), [(1, 1), (3, 2), (4, 3), (7, 5)])
+def test_i02_a_fleet_comes_to_its_end_whatever_befalls_it(
+    seed: int, validators: int, quorum: int
+) -> None:
+    shape = FleetShape(validators=validators, quorum=quorum, windows=4)
+    result = run_fleet(seed, shape)
+    assert result.checkers.violations == []
+    assert result.last.state.progress.heads == 4
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("faults", [FaultSet.NONE, FaultSet.NETWORK, FaultSet.CRASH])
+def test_each_set_of_faults_is_survived(seed: int, faults: FaultSet) -> None:
+    result = run_fleet(seed, FleetShape(windows=3, faults=faults))
+    assert result.checkers.violations == []
+
+
+def test_partitions_split_validators_for_longer_than_their_links_live() -> None:
+    names = FleetShape().names()
+    cuts = [cut for seed in range(20) for cut in draw_split(seed, names)]
+    assert len(cuts) > 8
+    for cut in cuts:
+        assert cut.until_s - cut.from_s > IDLE_S
+        assert cut.until_s < FAULTS_END_S
+        for side in (cut.partition.left, cut.partition.right):
+            assert any(name.startswith("validator") for name in side)
+    assert draw_split(0, FleetShape(validators=1, quorum=1).names()) == ()
+
+
+def lying(name: str, lie: Lie, seed: int, faults: FaultSet = FaultSet.NONE) -> FleetResult:
+    result = run_fleet(seed, FleetShape(windows=8, liars=((name, lie),), faults=faults))
+    assert result.checkers.violations == []
+    assert result.last.state.progress.heads == 8
+    for other, row in rows(result).items():
+        if other != name:
+            assert (row.score, row.rejected, row.wrong_merges) == (FULL, 0, 0)
+            assert row.quarantined_until == 0
+    return result
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("lie", [Lie.GARBAGE, Lie.GREED])
+def test_i11_a_trainer_that_harms_again_and_again_is_quarantined(seed: int, lie: Lie) -> None:
+    result = lying("trainer1", lie, seed)
+    row = rows(result)["trainer1"]
+    assert (row.delivered, row.rejected) == (0, 3)
+    assert row.score == FULL // 8
+    assert row.quarantined_until > result.last.height
+    assert result.last.state.plan.lease_of(row.peer) is None
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_i06_a_reducer_with_wrong_merges_changes_nothing_but_its_standing(seed: int) -> None:
+    result = lying("reducer1", Lie.WRONG_MERGE, seed)
+    row = rows(result)["reducer1"]
+    assert row.wrong_merges >= 3
+    assert row.quarantined_until > 0
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("lie", [Lie.TWICE, Lie.REPLAY])
+def test_i07_a_second_or_an_old_update_counts_once_and_holds_up_nobody(seed: int, lie: Lie) -> None:
+    row = rows(lying("trainer1", lie, seed))["trainer1"]
+    assert row.delivered + row.missed == 8
+
+
+@pytest.mark.parametrize("lie", [Lie.GARBAGE, Lie.TWICE])
+def test_liars_among_faults_leave_honest_nodes_untouched(lie: Lie) -> None:
+    lying("trainer1", lie, 3, FaultSet.ALL)

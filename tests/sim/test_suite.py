@@ -1,0 +1,75 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from p2pd.errors import LocalError
+from p2pd.sim import suite
+from p2pd.sim.faults import FaultSet
+from p2pd.sim.fleet import Break, FleetShape
+from p2pd.sim.suite import SeedResult, run_seed, run_suite
+
+SMALL = FleetShape(windows=2)
+PROGRAM = """
+from p2pd.sim.fleet import FleetShape
+from p2pd.sim.suite import run_seed
+if __name__ == "__main__":
+    print(run_seed(FleetShape(windows=2), 5).trace)
+"""
+
+
+def quiet(_: SeedResult) -> None:
+    """Nobody watches."""
+
+
+def test_one_seed_gives_one_trace_whatever_process_runs_it() -> None:
+    here = run_seed(SMALL, 5).trace
+    for hash_seed in ("1", "2"):
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(Path.cwd())},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.strip() == here
+
+
+def test_another_seed_gives_another_trace() -> None:
+    assert run_seed(SMALL, 5).trace != run_seed(SMALL, 6).trace
+
+
+def test_a_suite_reports_each_seed_in_order_and_sums_up() -> None:
+    seen: list[SeedResult] = []
+    result = run_suite(range(2), SMALL, seen.append)
+    assert [one.seed for one in seen] == [0, 1]
+    assert result.ok
+    assert (result.seeds, result.windows, result.violations) == (2, 2, ())
+    assert result.decisions == sum(one.decisions for one in seen) >= 4
+    assert "found_after_seeds" not in result.to_json()
+
+
+def test_i02_counting_visible_peers_is_found_within_a_few_seeds() -> None:
+    result = run_suite(range(4), FleetShape(windows=10, broken=Break.QUORUM), quiet)
+    assert result.ok
+    assert result.found_after_seeds is not None
+    found = [one for one in result.violations if one.invariant == "I2"]
+    assert found[0].seed == result.found_after_seeds - 1
+    assert found[0].height > 0
+    assert found[0].what.endswith("of weight 1 of 2")
+
+
+def test_a_broken_rule_that_nobody_sees_is_no_success() -> None:
+    calm = FleetShape(windows=1, broken=Break.QUORUM, faults=FaultSet.NONE)
+    result = run_suite(range(1), calm, quiet)
+    assert not result.ok
+    assert result.found_after_seeds is None
+
+
+def test_every_reason_why_nodes_gave_up_is_named() -> None:
+    inner = BaseExceptionGroup("lane", [LocalError("merge mismatch at 3")])
+    group = BaseExceptionGroup("fleet", [inner, LocalError("seed 9: drive spins")])
+    assert [str(error) for error in suite._leaves(group)] == [
+        "merge mismatch at 3",
+        "seed 9: drive spins",
+    ]
