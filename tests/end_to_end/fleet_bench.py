@@ -5,7 +5,7 @@ Units: seconds. To wait is to ask for a condition until it holds or its time is 
 
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -281,8 +281,11 @@ async def open_bench(founded: Founded) -> AsyncIterator[Bench]:
 
 
 async def until(
-    what: str, condition: Callable[[], Any], limit_s: float = CONDITION_S, poll_s: float = POLL_S
-) -> Any:
+    what: str,
+    condition: Callable[[], Awaitable[T | None]],
+    limit_s: float = CONDITION_S,
+    poll_s: float = POLL_S,
+) -> T:
     """What condition returns as soon as it is true."""
     with trio.move_on_after(limit_s):
         while True:

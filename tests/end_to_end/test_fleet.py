@@ -12,6 +12,7 @@ import trio
 
 from p2pd.core.decision import Decision, Outcome, Standing
 from p2pd.core.encoding import decode
+from p2pd.core.ids import PeerId
 from p2pd.core.messages import Choices
 from p2pd.core.work import FULL, Verdict
 from tests.end_to_end.fleet_bench import (
@@ -72,8 +73,8 @@ class Played:
     def chain(self) -> list[Decision]:
         return self.chains["validator1"]
 
-    def peer(self, name: str) -> bytes:
-        return bytes.fromhex(self.founded.peer(name))
+    def peer(self, name: str) -> PeerId:
+        return PeerId(bytes.fromhex(self.founded.peer(name)))
 
     def standing(self, name: str) -> Standing:
         rows = self.chain[-1].state.standing
@@ -176,7 +177,7 @@ async def _restart(bench: Bench, played: Played) -> None:
     async def all_deliver() -> bool:
         revision = await bench.revision("validator1")
         delivered = {row["peer"]: row["delivered"] for row in revision["standing"]}
-        return delivered.get(bench.founded.peer("trainer3"), 0) >= 2
+        return bool(delivered.get(bench.founded.peer("trainer3"), 0) >= 2)
 
     await until("the latecomer has delivered twice", all_deliver)
     height = (await bench.revision("validator1"))["height"]
