@@ -84,9 +84,8 @@ class Checkers:
         self.tips[name] = height
         self._agree(name, decision)
         previous = self.chain.get(height - 1)
-        if previous is None or self.chain[height].id != decision.id:
-            return
-        self._check_certificate(name, record, previous)
+        if previous is not None and previous.id == decision.header.previous:
+            self._check_certificate(name, record, previous)
 
     def _agree(self, name: str, decision: Decision) -> None:
         height = decision.height
