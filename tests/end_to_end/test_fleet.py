@@ -39,7 +39,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 LIMIT_S = 240.0
-DEADLINE_S = 12.0
+DEADLINE_S = 8.0
 VALIDATORS = ("validator1", "validator2", "validator3")
 EARLY = ("trainer1", "trainer2")
 NODES = ("seed", *EARLY, *VALIDATORS, "liar", "viewer", "trainer3")

@@ -1,3 +1,4 @@
+import os
 import stat
 import subprocess
 import sys
@@ -6,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from p2pd.errors import StoreError
-from p2pd.io.lock import DataDirectory
+from p2pd.io.lock import DataDirectory, holder_of
 
 HOLDER = """
 import sys
 from pathlib import Path
-from p2pd.io.lock import DataDirectory
+from p2pd.io.lock import DataDirectory, holder_of
 with DataDirectory(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
@@ -73,3 +74,11 @@ def test_a_lock_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
     (tmp_path / "lock").mkdir()
     with pytest.raises(StoreError, match=f"{tmp_path / 'lock'}: it is a directory, not a file"):
         DataDirectory(tmp_path)
+
+
+def test_the_holder_is_found_without_its_help(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    assert holder_of(path) is None
+    with DataDirectory(path):
+        assert holder_of(path) == os.getpid()
+    assert holder_of(path) is None

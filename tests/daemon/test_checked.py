@@ -1,0 +1,86 @@
+from dataclasses import dataclass, field, replace
+
+import pytest
+import trio
+
+from p2pd.core.ids import ArtifactId
+from p2pd.core.work import EvaluateJob, Evaluation, Progress, TrainJob, TrainResult, WorkloadInfo
+from p2pd.daemon.checked import CheckedWorker
+from p2pd.errors import WorkloadError
+from p2pd.sim import scripted
+from p2pd.sim.fleet import FleetShape, SimFleet
+
+TRAIN = TrainJob(1, ArtifactId(bytes(32)), (0,), 16, Progress(0, 0, 0, 0, 0), 0)
+EVALUATE = EvaluateJob(ArtifactId(bytes(32)), 0, 8)
+
+
+@dataclass
+class Installed:
+    """A worker that counts what it is told to do."""
+
+    installed: WorkloadInfo
+    done: list[object] = field(default_factory=list)
+
+    async def info(self) -> WorkloadInfo:
+        return self.installed
+
+    async def train(self, job: TrainJob) -> TrainResult:
+        self.done.append(job)
+        return TrainResult(job.base, 0, 16, 2, 0, 0.1)
+
+    async def evaluate(self, job: EvaluateJob) -> Evaluation:
+        self.done.append(job)
+        return Evaluation(job.head, True, 0, 0, job.private_samples, ())
+
+
+def workers(**changes: object) -> tuple[Installed, CheckedWorker]:
+    found: list[tuple[Installed, CheckedWorker]] = []
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            revision = SimFleet(0, FleetShape(), nursery).revision.revision
+            info = WorkloadInfo(
+                schema=revision.schema,
+                train_samples=revision.data.samples,
+                metric=revision.workload.metric,
+                higher_is_better=True,
+                source=scripted.SOURCE,
+            )
+            installed = Installed(replace(info, **changes))  # type: ignore[arg-type]
+            found.append((installed, CheckedWorker(installed, revision)))
+
+    trio.run(main)
+    return found[0]
+
+
+def test_the_workload_of_the_revision_trains_and_judges() -> None:
+    installed, worker = workers()
+
+    async def main() -> None:
+        assert await worker.info() == installed.installed
+        await worker.train(TRAIN)
+        await worker.evaluate(EVALUATE)
+
+    trio.run(main)
+    assert installed.done == [TRAIN, EVALUATE]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"source": bytes(32)}, f"digest {bytes(32).hex()}, .* names {scripted.SOURCE.hex()}"),
+        ({"train_samples": 7}, "7 samples, the revision says"),
+    ],
+)
+def test_nothing_is_trained_or_judged_with_another_one(
+    changes: dict[str, object], words: str
+) -> None:
+    installed, worker = workers(**changes)
+
+    async def main() -> None:
+        for call in (worker.info(), worker.train(TRAIN), worker.evaluate(EVALUATE)):
+            with pytest.raises(WorkloadError, match=words):
+                await call
+
+    trio.run(main)
+    assert installed.done == []

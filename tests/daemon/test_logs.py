@@ -1,0 +1,81 @@
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from p2pd.daemon.logs import LOG_BYTES, start_logging
+from p2pd.errors import StoreError
+
+log = logging.getLogger("p2pd.tests")
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level, quic = root.handlers[:], root.level, logging.getLogger("quic").level
+    raising = logging.raiseExceptions
+    yield
+    for handler in root.handlers:
+        if handler not in handlers:
+            with suppress(OSError):  # of the full disk
+                handler.close()
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.getLogger("quic").setLevel(quic)
+    logging.raiseExceptions = raising
+
+
+def test_a_message_is_one_line_whatever_others_wrote_into_it(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    start_logging(path, "info", "text")
+    log.info("peer says %s", "bye\n12:00:00 ERROR   p2pd: all is lost\x1b[2J")
+    (line,) = path.read_text().splitlines()
+    assert line.endswith("p2pd.tests: peer says bye?12:00:00 ERROR   p2pd: all is lost?[2J")
+
+
+def test_json_lines_are_json_and_keep_the_traceback(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    start_logging(path, "warning", "json")
+    log.info("not this")
+    try:
+        int("of course")
+    except ValueError:
+        log.exception("it went\nwrong")
+    (line,) = path.read_text().splitlines()
+    entry = json.loads(line)
+    assert (entry["level"], entry["logger"], entry["message"]) == (
+        "error",
+        "p2pd.tests",
+        "it went\nwrong",
+    )
+    assert "ValueError: invalid literal" in entry["traceback"]
+
+
+def test_the_log_of_a_node_is_bounded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "log"
+    start_logging(path, "info", "text")
+    line = "x" * 2**16
+    for _ in range(3 * LOG_BYTES // 2**16):
+        log.info(line)
+    capsys.readouterr()
+    sizes = [one.stat().st_size for one in tmp_path.iterdir()]
+    assert len(sizes) == 2
+    assert max(sizes) <= LOG_BYTES
+
+
+def test_a_log_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.mkdir()
+    with pytest.raises(StoreError, match="log: it is a directory"):
+        start_logging(path, "info", "text")
+
+
+def test_a_full_disk_costs_log_lines_and_nothing_else(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    start_logging(Path("/dev/full"), "info", "text")
+    log.info("no room for this")
+    assert "Traceback" not in capsys.readouterr().err

@@ -1,0 +1,79 @@
+"""The status of nodes of a simulated fleet."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+import trio
+
+from p2pd.core.messages import Report
+from p2pd.core.signed import Signed
+from p2pd.daemon.rates import Rates
+from p2pd.daemon.snapshots import STILL_MEASURED, Snapshots
+from p2pd.node.chronicle import Chronicle
+from p2pd.node.node import Node
+from p2pd.sim.faults import FaultSet
+from p2pd.sim.fleet import FleetShape, SimFleet
+from p2pd.sim.run import run_seeded
+
+WINDOWS = 8
+
+
+def after_a_run(look: Callable[[Node], Awaitable[None]]) -> None:
+    """Has a look at a validator once the revision is over."""
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            fleet = SimFleet(1, FleetShape(windows=WINDOWS, faults=FaultSet.NONE), nursery)
+            assert await fleet.run()
+            lane = fleet.lives["validator1"].lane
+            assert lane is not None
+            assert isinstance(lane._hub, Node)
+            await look(lane._hub)
+            nursery.cancel_scope.cancel()
+
+    assert run_seeded(1, main, 600.0)
+
+
+def test_i12_what_old_decisions_say_is_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    reports = Chronicle.reports
+
+    def counted(chronicle: Chronicle, height: int) -> tuple[Signed[Report], ...]:
+        read.append(height)
+        return reports(chronicle, height)
+
+    async def look(node: Node) -> None:
+        snapshots = Snapshots(node, "v1", Rates(dict))
+        monkeypatch.setattr(Chronicle, "reports", counted)
+        first = await snapshots.take(1.0)
+        assert len(read) >= WINDOWS
+        read.clear()
+        second = await snapshots.take(2.0)
+        assert 0 < len(read) <= STILL_MEASURED
+        assert second.revisions == first.revisions
+
+    after_a_run(look)
+
+
+def test_a_status_tells_of_every_height_and_its_measurements() -> None:
+    async def look(node: Node) -> None:
+        (revision,) = (await Snapshots(node, "v1", Rates(dict)).take(1.0)).revisions
+        promoted = [row for row in revision.decisions if row.outcome == "promoted"]
+        assert [row.height for row in revision.decisions] == list(range(1, revision.height + 1))
+        assert len(promoted) == revision.heads == WINDOWS
+        assert all(row.metric is not None and row.accepted for row in promoted)
+        assert revision.plan == "finished"
+
+    after_a_run(look)
+
+
+def test_a_node_says_what_does_not_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def look(node: Node) -> None:
+        snapshots = Snapshots(node, "v1", Rates(dict))
+        assert (await snapshots.take(1.0)).node.degraded == ()
+        node.discovery.twin = "10.0.0.9:1"
+        assert (await snapshots.take(2.0)).node.degraded == (
+            "this identity is live at 10.0.0.9:1 as well",
+        )
+
+    after_a_run(look)
