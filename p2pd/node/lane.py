@@ -44,6 +44,8 @@ JUDGES = frozenset({"validator", "reducer", "bootstrap"})
 """Roles that need what is said about an open window; seeds pass it on."""
 
 
+PATIENCE_S = 2.0
+"""The next peer that is ahead is asked too if one has not answered by then."""
 VAIN_MOST = 1024
 """Peers whose empty promises are remembered."""
 HISTORY = 256
@@ -94,6 +96,8 @@ class Lane:
         self._plugin = plugin
         self._adopting = trio.Lock()
         self._ahead: dict[PeerId, int] = {}
+        self._asked: set[PeerId] = set()
+        """For decisions, and they have not answered yet."""
         self._vain: Counter[PeerId] = Counter()
         """How often a peer said that it was ahead and had nothing that holds."""
         self._reports = Inbox[Signed[Report]]()
@@ -323,18 +327,35 @@ class Lane:
     # Catching up
 
     async def _catch_up(self) -> None:
-        while True:
-            await self._news.wait()
-            self._news = trio.Event()
+        """Asks one peer after the other; one that takes its time does not keep the next from being asked."""
+        async with trio.open_nursery() as nursery:
             while True:
-                mine = self.decision.height
-                self._ahead = {peer: h for peer, h in self._ahead.items() if h > mine}
-                if not self._ahead:
-                    break
-                peer = max(self._ahead, key=lambda one: (-self._vain[one], self._ahead[one], one))
-                if not await self._learn_from(peer):
-                    self._ahead.pop(peer, None)
-                    self._note_vain(peer)
+                await self._news.wait()
+                self._news = trio.Event()
+                while (peer := self._next_ahead()) is not None:
+                    self._asked.add(peer)
+                    done = trio.Event()
+                    nursery.start_soon(self._ask, peer, done)
+                    with trio.move_on_after(PATIENCE_S):
+                        await done.wait()
+
+    def _next_ahead(self) -> PeerId | None:
+        mine = self.decision.height
+        self._ahead = {peer: height for peer, height in self._ahead.items() if height > mine}
+        return max(
+            (peer for peer in self._ahead if peer not in self._asked),
+            key=lambda one: (-self._vain[one], self._ahead[one], one),
+            default=None,
+        )
+
+    async def _ask(self, peer: PeerId, done: trio.Event) -> None:
+        grew = await self._learn_from(peer)
+        self._asked.discard(peer)
+        if not grew:
+            self._ahead.pop(peer, None)
+            self._note_vain(peer)
+        self._news.set()
+        done.set()
 
     def _note_vain(self, peer: PeerId) -> None:
         """Whoever promises in vain is asked after the others."""

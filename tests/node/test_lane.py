@@ -1,0 +1,273 @@
+"""One revision on a node: its chain, its open height, and who may have what."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+import trio
+
+from p2pd.core.artifact import ArtifactKind
+from p2pd.core.decision import Decision
+from p2pd.core.encoding import encode
+from p2pd.core.hello import PROTOCOL_VERSION, Hello
+from p2pd.core.messages import Report
+from p2pd.core.talk import Records, Tip, dump_talk
+from p2pd.core.validator.body import dump_body
+from p2pd.errors import RemoteError
+from p2pd.ports import Link, Table
+from p2pd.wire.envelope import dump, seal
+from p2pd.wire.records import dump_record
+from tests.core.builders import (
+    GENESIS,
+    REDUCERS,
+    SETTING,
+    STRANGER,
+    TRAINERS,
+    VALIDATORS,
+    all_present,
+    choices,
+    follow,
+    record,
+    running,
+    update,
+)
+from tests.node.node_bench import Bench, Running, on_bench
+
+FIRST = running(trainers=2, reducers=1)
+MINE = update(FIRST, TRAINERS[0])
+SECOND = follow(FIRST, choices(FIRST, [MINE], all_present(FIRST, 2, 1)))
+HERE = SETTING.revision.id
+
+
+@dataclass
+class Liar:
+    """Port LinkHandler of a peer that says it is far ahead, and answers every request alike."""
+
+    data: bytes
+    asked: int = 0
+
+    def connected(self, link: Link) -> None: ...
+
+    def disconnected(self, link: Link, why: str) -> None: ...
+
+    def received(self, peer: Any, message: bytes) -> None: ...
+
+    async def answer(self, peer: Any, request: bytes) -> bytes:
+        self.asked += 1
+        if not self.data:
+            await trio.sleep_forever()
+        return self.data
+
+
+async def with_chain(bench: Bench, name: str, *decisions: Decision, who: int = 0) -> Running:
+    one = await bench.start(name, VALIDATORS[who])
+    for decision in decisions:
+        await one.lane.adopt(record(decision))
+    return one
+
+
+async def meet_liar(bench: Bench, liar: Liar, other: Running, height: int = 2**40) -> Any:
+    hello = Hello(PROTOCOL_VERSION, SETTING.genesis.network, ("validator",), "", "test")
+    transport = bench.network.join("liar", TRAINERS[5].peer, hello)
+    bench.nursery.start_soon(transport.run, liar)
+    await trio.sleep(0.1)
+    await transport.connect(other.node.transport.address, None)
+    transport.send(other.node.transport.peer, dump_talk(Tip(HERE, height, GENESIS.id)))
+    await trio.sleep(0.1)
+    return transport
+
+
+def test_a_newcomer_catches_up_from_its_neighbour() -> None:
+    async def main(bench: Bench) -> None:
+        old = await with_chain(bench, "old", FIRST, SECOND)
+        new = await bench.start("new", STRANGER, "viewer")
+        await bench.link(new, old)
+        await trio.sleep(5.0)
+        assert new.lane.decision.id == SECOND.id
+        assert [one.id for one in new.role.adopted] == [FIRST.id, SECOND.id]
+
+    on_bench(main)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"garbage",
+        encode(Records((b"garbage",))),
+        encode(Records((dump_record(replace(record(FIRST), certificate=None)),))),
+        encode(Records((dump_record(record(SECOND)),))),
+        encode(Records(())),
+    ],
+    ids=["no records", "no record", "no certificate", "gap", "nothing"],
+)
+def test_i03_catching_up_goes_on_with_another_peer_where_one_serves_what_does_not_hold(
+    answer: bytes,
+) -> None:
+    async def main(bench: Bench) -> None:
+        new = await bench.start("new", STRANGER, "viewer")
+        liar = Liar(answer)
+        await meet_liar(bench, liar, new)
+        old = await with_chain(bench, "old", FIRST, SECOND)
+        await bench.link(old, new)
+        await trio.sleep(10.0)
+        assert liar.asked > 0
+        assert new.lane.decision.id == SECOND.id
+
+    on_bench(main)
+
+
+def test_i09_a_peer_that_promises_and_never_answers_holds_up_nobody() -> None:
+    async def main(bench: Bench) -> None:
+        new = await bench.start("new", STRANGER, "viewer")
+        transport = await meet_liar(bench, Liar(b""), new)
+        old = await with_chain(bench, "old", FIRST)
+        await bench.link(old, new)
+        await trio.sleep(3.0)
+        assert new.lane.decision.id == FIRST.id
+        await trio.sleep(20.0)
+        # It is known by now, and asked after the others.
+        transport.send(new.node.transport.peer, dump_talk(Tip(HERE, 2**40, GENESIS.id)))
+        await old.lane.adopt(record(SECOND))
+        await trio.sleep(3.0)
+        assert new.lane.decision.id == SECOND.id
+
+    on_bench(main)
+
+
+def test_i04_a_decision_with_another_head_is_not_adopted() -> None:
+    forged = replace(FIRST, header=replace(FIRST.header, head=MINE.content.artifact))
+
+    async def main(bench: Bench) -> None:
+        one = await bench.start("one", VALIDATORS[0])
+        with pytest.raises(RemoteError, match="height 1"):
+            await one.lane.adopt(record(forged))
+        assert one.lane.decision.id == GENESIS.id
+
+    on_bench(main)
+
+
+def test_an_open_update_is_for_validators_and_drawn_reducers_until_the_decision() -> None:
+    async def main(bench: Bench) -> None:
+        one = await with_chain(bench, "one", FIRST)
+        await one.lane.publish(MINE)
+        artifact = MINE.content.artifact
+        assert one.lane.may_have(VALIDATORS[1].peer, artifact)
+        assert one.lane.may_have(REDUCERS[0].peer, artifact)
+        for stranger in (TRAINERS[1], REDUCERS[1], STRANGER):
+            assert not one.lane.may_have(stranger.peer, artifact)
+        await one.lane.adopt(record(SECOND))
+        assert one.lane.may_have(TRAINERS[1].peer, artifact)
+
+    on_bench(main)
+
+
+def test_i09_an_update_that_names_a_head_does_not_hide_it() -> None:
+    async def main(bench: Bench) -> None:
+        one = await with_chain(bench, "one", FIRST)
+        head = await one.blobs.put(ArtifactKind.HEAD, SETTING.revision.schema.id, b"the base")
+        await one.lane.publish(update(FIRST, TRAINERS[0], artifact=head))
+        assert one.lane.may_have(TRAINERS[1].peer, head)
+
+    on_bench(main)
+
+
+def test_i10_what_a_trainer_published_is_published_again_after_a_restart() -> None:
+    async def main(bench: Bench) -> None:
+        judge = await with_chain(bench, "judge", FIRST)
+        trainer = await bench.start("trainer", TRAINERS[0], "trainer")
+        await trainer.lane.adopt(record(FIRST))
+        await trainer.lane.publish(MINE)
+        trainer.life.cancel()
+        await trio.sleep(1.0)
+        again = await bench.start(
+            "trainer", TRAINERS[0], "trainer", ledger=trainer.ledger, blobs=trainer.blobs
+        )
+        assert [one.id for one in again.lane.own_objects()] == [MINE.id]
+        assert [one.id for one in again.role.seen] == [MINE.id]
+        await bench.link(again, judge)
+        await trio.sleep(2.0)
+        assert [one.id for one in judge.role.seen] == [MINE.id]
+
+    on_bench(main)
+
+
+def test_i10_a_restarted_node_stands_where_it_stood() -> None:
+    async def main(bench: Bench) -> None:
+        one = await with_chain(bench, "one", FIRST)
+        await one.lane.remember_votes(2, b"votes")
+        one.life.cancel()
+        await trio.sleep(0.1)
+        again = await bench.start("one", VALIDATORS[0], ledger=one.ledger, blobs=one.blobs)
+        assert again.lane.decision.id == FIRST.id
+        assert again.lane.stored_votes() == b"votes"
+        await again.lane.adopt(record(SECOND))
+        assert again.lane.stored_votes() is None
+
+    on_bench(main)
+
+
+def test_a_report_is_stored_once() -> None:
+    async def main(bench: Bench) -> None:
+        one = await with_chain(bench, "one", FIRST)
+        other = await with_chain(bench, "other", FIRST, who=1)
+        await bench.link(one, other)
+        await trio.sleep(0.5)
+        report = seal(
+            VALIDATORS[0], "report", SETTING.scope(1), Report(FIRST.head, 900_000, 100_000, 10)
+        )
+        for _ in range(3):
+            await one.lane.publish(report)
+            await trio.sleep(1.0)
+        assert one.node.heard["report"] == 0
+        assert other.node.heard["report"] == 1
+        for node in (one, other):
+            rows = node.ledger.scan(Table.REPORTS, b"")
+            assert [data for _, data in rows] == [dump(report)]
+            assert [each.id for each in node.lane.chronicle.reports(1)] == [report.id]
+
+    on_bench(main)
+
+
+def test_choices_that_were_not_voted_on_are_asked_of_the_next_holder() -> None:
+    async def main(bench: Bench) -> None:
+        one = await with_chain(bench, "one", FIRST)
+        liars = [await with_chain(bench, f"n{n}", FIRST, who=n) for n in (1, 2)]
+        await bench.link(one, *liars)
+        await trio.sleep(0.5)
+        other = follow(FIRST, choices(FIRST))
+        liars[0].role.choices[SECOND.id] = dump_body(other)
+        liars[1].role.choices[SECOND.id] = dump_body(SECOND)
+        holders = [each.node.transport.peer for each in liars]
+        assert await one.lane.fetch_choices(SECOND.id, holders) == SECOND.choices
+
+    on_bench(main)
+
+
+def test_asking_for_choices_ends_with_the_height() -> None:
+    async def main(bench: Bench) -> None:
+        one = await with_chain(bench, "one", FIRST)
+        found: list[bytes | None] = []
+
+        async def ask() -> None:
+            found.append(await one.lane.fetch_choices(SECOND.id, [VALIDATORS[1].peer]))
+
+        bench.nursery.start_soon(ask)
+        await trio.sleep(5.0)
+        assert found == []
+        await one.lane.adopt(record(SECOND))
+        await trio.sleep(2.0)
+        assert found == [None]
+
+    on_bench(main)
+
+
+def test_a_decision_brought_twice_at_a_time_is_adopted_once() -> None:
+    async def main(bench: Bench) -> None:
+        one = await bench.start("one", VALIDATORS[0])
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(one.lane.adopt, record(FIRST))
+        await trio.sleep(0.1)
+        assert [each.id for each in one.role.adopted] == [FIRST.id]
+
+    on_bench(main)
