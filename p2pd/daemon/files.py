@@ -28,8 +28,10 @@ def read_revision(path: Path, genesis: SignedGenesis) -> SignedRevision:
 
 def _read(path: Path, what: str) -> bytes:
     try:
-        if path.stat().st_size > LARGEST_BYTES:
-            raise UsageError(f"{path}: too large to be a {what}")
-        return path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(LARGEST_BYTES + 1)
     except OSError as error:
         raise UsageError(f"{path}: cannot read the {what}: {error.strerror}") from error
+    if len(data) > LARGEST_BYTES:
+        raise UsageError(f"{path}: too large to be a {what}")
+    return data

@@ -58,9 +58,12 @@ def test_a_demo_of_four_or_more_validators_survives_liars(validators: int, quoru
     assert liars >= (1 if validators >= 4 else 0)
 
 
-def test_a_genesis_too_large_to_be_one_is_not_read(tmp_path: Path) -> None:
-    path = tmp_path / "genesis"
-    with path.open("wb") as file:
-        file.truncate(2**30)
+@pytest.mark.parametrize("endless", [False, True])
+def test_a_genesis_too_large_to_be_one_is_not_read(tmp_path: Path, endless: bool) -> None:
+    path = Path("/dev/zero")
+    if not endless:
+        path = tmp_path / "genesis"
+        with path.open("wb") as file:
+            file.truncate(2**30)
     with pytest.raises(UsageError, match="too large to be a genesis"):
         read_genesis(path)

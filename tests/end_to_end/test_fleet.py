@@ -28,6 +28,7 @@ from tests.end_to_end.fleet_bench import (
     gone,
     mapped,
     open_bench,
+    processes,
     resident_bytes,
     until,
     worker_of,
@@ -58,6 +59,10 @@ class Played:
     """Height of the plan whose window was open when the trainer died."""
     restarted_at: int = 0
     """The last height decided before the dead came back."""
+    shot: list[Process] = field(default_factory=list)
+    """Subprocesses of a node that went on."""
+    renewed: list[Process] = field(default_factory=list)
+    """That node's subprocesses at the end."""
     orphans: list[Process] = field(default_factory=list)
     """The subprocesses of the nodes that died."""
     caught_up_at: int = 0
@@ -100,6 +105,7 @@ def played(tmp_path_factory: pytest.TempPathFactory, built: Built) -> Played:
                 await _start(bench)
                 await _kill(bench, played)
                 await _restart(bench, played)
+                await _shoot(bench, played)
                 await _finish(bench, played)
 
     trio.run(main)
@@ -155,6 +161,8 @@ async def _kill(bench: Bench, played: Played) -> None:
             played.orphans += children_of(bench.nodes[name].process.pid)
             bench.kill(name)
         await gone("the subprocesses of the dead", played.orphans)
+        groups = {process.pid for process in played.orphans}
+        played.left_over += [p for p in processes().values() if p.group in groups]
     heads = (await bench.revision("validator1"))["heads"]
     await bench.promotes("validator1", heads + 3)
     played.restarted_at = (await bench.revision("validator1"))["height"]
@@ -180,11 +188,26 @@ async def _restart(bench: Bench, played: Played) -> None:
         return bool(delivered.get(bench.founded.peer("trainer3"), 0) >= 2)
 
     await until("the latecomer has delivered twice", all_deliver)
-    height = (await bench.revision("validator1"))["height"]
-    await bench.reaches(NODES, height + 1)
+
+
+async def _shoot(bench: Bench, played: Played) -> None:
+    """Both subprocesses of a validator, as the kernel does when memory runs out."""
+    pid = bench.nodes["validator1"].process.pid
+    played.shot = children_of(pid)
+    for process in played.shot:
+        os.kill(process.pid, signal.SIGKILL)
+
+    async def renewed() -> bool:
+        await trio.lowlevel.checkpoint()
+        played.renewed = children_of(pid)
+        return len(played.renewed) == len(played.shot)
+
+    await until("the validator has new subprocesses", renewed)
+    await bench.promotes("validator1", (await bench.revision("validator1"))["heads"] + 2)
 
 
 async def _finish(bench: Bench, played: Played) -> None:
+    await bench.reaches(NODES, (await bench.revision("validator1"))["height"])
     subprocesses: list[Process] = []
     for name in NODES:
         pid = bench.nodes[name].process.pid
@@ -202,7 +225,7 @@ async def _finish(bench: Bench, played: Played) -> None:
     async with trio.open_nursery() as nursery:
         for name in NODES:
             nursery.start_soon(leave, name)
-    played.left_over = [process for process in subprocesses if alive(process)]
+    played.left_over += [process for process in subprocesses if alive(process)]
 
 
 def test_i02_all_nodes_have_one_lineage(played: Played) -> None:
@@ -248,14 +271,25 @@ def test_i07_no_microshard_is_counted_twice_in_an_epoch(played: Played) -> None:
                 for shard in lease.shards:
                     counted[epoch, shard] = counted.get((epoch, shard), 0) + 1
     assert counted
-    # A plan may reach over the end of an epoch: its leases are of two.
-    assert max(counted.values()) <= 2
+    assert set(counted.values()) == {1}
 
 
 def test_no_subprocess_outlives_a_killed_node(played: Played) -> None:
     commands = " ".join(process.command for process in played.orphans)
     assert "p2pd.workload.serve" in commands
     assert "p2pd.tensors.serve" in commands
+
+
+def test_a_node_whose_subprocesses_are_killed_starts_new_ones(played: Played) -> None:
+    assert len(played.shot) == 2
+    assert not {p.pid for p in played.shot} & {p.pid for p in played.renewed}
+    assert [p.command.split()[:4] for p in sorted(played.renewed, key=_command)] == [
+        p.command.split()[:4] for p in sorted(played.shot, key=_command)
+    ]
+
+
+def _command(process: Process) -> str:
+    return process.command
 
 
 def test_restarted_nodes_keep_their_identity_and_work_on(played: Played) -> None:
