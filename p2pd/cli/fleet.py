@@ -42,6 +42,7 @@ def status(file: FleetFile, in_json: AsJson = False) -> None:
         say_json(rows)
     elif rows:
         columns = list(rows[0])
-        print_table(columns, [[str(row[column]) for column in columns] for row in rows])
+        cells = [["-" if value is None else str(value) for value in row.values()] for row in rows]
+        print_table(columns, cells)
     else:
         say("no node of this fleet is known here")

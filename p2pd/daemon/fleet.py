@@ -150,16 +150,20 @@ async def _wait_for(running: dict[Path, int]) -> list[int]:
 
 
 def status(path: Path) -> list[dict[str, Any]]:
-    """One row a node, in the order of the file; a node that does not run has only its name and role."""
+    """One row a node, in the order of the file; what a node that does not run could say is None."""
     fleet = load_fleet(path)
-    rows = []
-    for node in fleet.nodes:
-        found = status_of(fleet.data_dir(node))
-        row: dict[str, Any] = {"name": node.name, "role": node.role, "running": found is not None}
-        if found is not None:
-            row["peer"] = found["node"]["peer"]
-            row["address"] = found["node"]["address"]
-            for revision in found["revisions"][:1]:
-                row["height"], row["head"] = revision["height"], revision["head"]
-        rows.append(row)
-    return rows
+    return [_row(node, status_of(fleet.data_dir(node))) for node in fleet.nodes]
+
+
+def _row(node: FleetNode, found: dict[str, Any] | None) -> dict[str, Any]:
+    info = found["node"] if found else {}
+    revision = found["revisions"][0] if found and found["revisions"] else {}
+    return {
+        "name": node.name,
+        "role": node.role,
+        "running": found is not None,
+        "peer": info.get("peer"),
+        "address": info.get("address"),
+        "height": revision.get("height"),
+        "head": revision.get("head"),
+    }

@@ -87,6 +87,11 @@ def test_a_node_that_was_killed_is_started_again_as_the_same_peer(founded: Found
     victim, *others = pids(founded.directory)
     assert victim is not None
     os.kill(victim, signal.SIGKILL)
+    seen = rows(p2pd("fleet", "status", file, "--json"))
+    assert [row["running"] for row in seen] == [False, True, True]
+    assert (seen[0]["peer"], seen[0]["height"]) == (None, None)
+    table = p2pd("fleet", "status", file)
+    assert table.code == 0, table.err
     again = rows(p2pd("fleet", "up", file, "--json"))
     assert [row["peer"] for row in again] == [row["peer"] for row in up]
     now = pids(founded.directory)
