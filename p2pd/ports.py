@@ -177,7 +177,9 @@ class BlobStore(Protocol):
         """Also of an artifact that is not complete yet."""
         ...
 
-    async def put(self, kind: ArtifactKind, schema: bytes, data: bytes) -> ArtifactId:
+    async def put(
+        self, kind: ArtifactKind, schema: bytes, data: bytes, owner: bytes = b""
+    ) -> ArtifactId:
         """Stores a whole artifact that is small enough for memory."""
         ...
 
@@ -300,9 +302,20 @@ class Services(Protocol):
         ...
 
     async def fetch(
-        self, artifact: ArtifactId, kind: ArtifactKind, providers: Sequence[PeerId]
+        self,
+        artifact: ArtifactId,
+        kind: ArtifactKind,
+        providers: Sequence[PeerId],
+        owner: bytes = b"",
     ) -> bool:
-        """Brings an artifact here, from these providers first. False once the check limit has passed."""
+        """Brings an artifact here, from these providers first; owner is what its manifest must name.
+
+        False if it is something else, or did not come within the check limit.
+        """
+        ...
+
+    def keep(self, artifact: ArtifactId) -> None:
+        """Holds on to an artifact until the open height is adopted: who votes for it must serve it."""
         ...
 
     async def fetch_choices(self, value: DecisionId, holders: Sequence[PeerId]) -> bytes | None:

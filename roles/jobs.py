@@ -1,16 +1,22 @@
 """The jobs that validators and reducers share."""
 
+import logging
+
 from p2pd.core.artifact import ArtifactKind
-from p2pd.core.ids import ArtifactId, PeerId
+from p2pd.core.ids import ArtifactId, PeerId, short
 from p2pd.core.validator.events import Fetched, FetchUpdate, Inspect, Inspected, Merge, MergeDone
 from p2pd.errors import LocalError, StoreError, UnreachableError
 from p2pd.ports import Services
+
+log = logging.getLogger("p2pd.roles")
 
 
 async def fetch_update(services: Services, effect: FetchUpdate) -> Fetched:
     validators = (member.peer for member in services.setting.members(()).rows)
     providers = (effect.author, *validators)
-    here = await services.fetch(effect.artifact, ArtifactKind.UPDATE, providers)
+    here = await services.fetch(
+        effect.artifact, ArtifactKind.UPDATE, providers, owner=effect.author
+    )
     return Fetched(effect.artifact, here)
 
 
@@ -26,7 +32,8 @@ async def inspect(services: Services, effect: Inspect) -> Inspected:
         return Inspected(artifact, None)
     try:
         return Inspected(artifact, await services.math.inspect(effect.job))
-    except (LocalError, StoreError, UnreachableError):
+    except (LocalError, StoreError, UnreachableError) as error:
+        log.warning("update %s could not be looked at: %s", short(artifact), error)
         return Inspected(artifact, None)
 
 
@@ -34,6 +41,11 @@ async def merge(services: Services, effect: Merge) -> MergeDone:
     if not await fetch_head(services, effect.job.base):
         return MergeDone(effect.inputs, None)
     try:
-        return MergeDone(effect.inputs, await services.math.merge(effect.job))
-    except (LocalError, StoreError, UnreachableError):
+        merged = await services.math.merge(effect.job)
+    except (LocalError, StoreError, UnreachableError) as error:
+        log.warning("%d updates could not be merged: %s", len(effect.job.inputs), error)
         return MergeDone(effect.inputs, None)
+    services.keep(merged.head)
+    if merged.outer is not None:
+        services.keep(merged.outer)
+    return MergeDone(effect.inputs, merged)

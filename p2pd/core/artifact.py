@@ -28,6 +28,9 @@ class Manifest:
     size_bytes: int
     chunks: tuple[bytes, ...]
     """SHA-256 of each chunk of CHUNK_BYTES; the last one may be shorter."""
+    owner: bytes = b""
+    """Peer id of the trainer whose update this is, empty for all other kinds: who names an artifact of another as
+    its own has nothing to show for it."""
 
     def __post_init__(self) -> None:
         if len(self.schema) != ID_BYTES or any(len(chunk) != ID_BYTES for chunk in self.chunks):
@@ -36,6 +39,8 @@ class Manifest:
             raise ValueError(f"artifact of {self.size_bytes} bytes")
         if len(self.chunks) != chunk_count(self.size_bytes):
             raise ValueError(f"{len(self.chunks)} chunks do not hold {self.size_bytes} bytes")
+        if len(self.owner) not in (0, ID_BYTES):
+            raise ValueError("an owner is a peer id")
 
     @property
     def id(self) -> ArtifactId:
@@ -50,11 +55,13 @@ def chunk_count(size_bytes: int) -> int:
     return -(-size_bytes // CHUNK_BYTES)
 
 
-def manifest_of(kind: ArtifactKind, schema: bytes, data: bytes | memoryview) -> Manifest:
+def manifest_of(
+    kind: ArtifactKind, schema: bytes, data: bytes | memoryview, owner: bytes = b""
+) -> Manifest:
     """The manifest of an artifact that is small enough to be held in memory."""
     view = memoryview(data)
     chunks = tuple(
         sha256(view[start : start + CHUNK_BYTES]).digest()
         for start in range(0, len(view), CHUNK_BYTES)
     )
-    return Manifest(kind, schema, len(view), chunks)
+    return Manifest(kind, schema, len(view), chunks, owner)

@@ -33,7 +33,9 @@ def take_back(state: State, delivered: frozenset[PeerId], *, in_vain: bool) -> S
             else:
                 times[shard] = count
     returned = tuple(Returned(shard, times[shard]) for shard in sorted(times))
-    return replace(state, returned=returned, skipped=tuple(sorted(skipped)), in_hand=())
+    return replace(
+        state, returned=returned, skipped=tuple(sorted(skipped)), left_out=(), in_hand=()
+    )
 
 
 def _times_in_hand(state: State) -> dict[int, int]:
@@ -91,7 +93,7 @@ def _next_epoch_if_done(state: State, revision: Revision) -> State:
     if state.returned or progress.cursor < revision.data.shards:
         return state
     progress = replace(progress, epoch=progress.epoch + 1, cursor=0)
-    return replace(state, progress=progress, skipped=())
+    return replace(state, progress=progress, skipped=(), left_out=state.skipped)
 
 
 def _deal_to(state: State, revision: Revision, plan: Plan, roster: tuple[PeerId, ...]) -> State:

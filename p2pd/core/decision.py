@@ -104,6 +104,8 @@ class State:
     """Those that the plan deals again, ascending by microshard: how often each was in vain before."""
     skipped: tuple[int, ...]
     """Microshards of this epoch that were dealt in vain too often, ascending."""
+    left_out: tuple[int, ...]
+    """Those of the epoch that this decision ended: now none of them counts for it any more."""
     exponents: tuple[int, ...] | None
     standing: tuple[Standing, ...]
     """Ascending by peer id."""

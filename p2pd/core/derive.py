@@ -60,6 +60,7 @@ def genesis_decision(setting: Setting) -> Decision:
         returned=(),
         in_hand=(),
         skipped=(),
+        left_out=(),
         exponents=None,
         standing=(),
         suspended=(),

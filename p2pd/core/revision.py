@@ -69,8 +69,8 @@ class Schedule:
     def __post_init__(self) -> None:
         if not 1 <= self.lease_shards <= self.max_lease_shards <= 2**16:
             raise ValueError("lease_shards must be at least 1 and at most max_lease_shards (65536)")
-        if not 1 <= self.max_roster <= 1024:
-            raise ValueError("max_roster must be from 1 to 1024")
+        if not 1 <= self.max_roster <= 512:  # a proposal that carries them all fits a message
+            raise ValueError("max_roster must be from 1 to 512")
         if self.max_roster * self.max_lease_shards > MAX_PLAN_SHARDS:
             raise ValueError(
                 f"max_roster times max_lease_shards must be at most {MAX_PLAN_SHARDS}: "

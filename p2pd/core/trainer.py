@@ -121,6 +121,7 @@ class Trainer:
             shard_samples=self.setting.revision.data.shard_samples,
             progress=self.previous.state.progress,
             seed=int.from_bytes(plan.seed[:8]),
+            owner=self.me,
         )
         self.out.append(Train(job))
 

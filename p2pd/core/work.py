@@ -78,6 +78,8 @@ class TrainJob:
     progress: Progress
     seed: int
     """Shuffling and dropout within the lease; 64 bits, from the plan."""
+    owner: bytes = b""
+    """Peer id of the trainer: it becomes part of the artifact's name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,8 +122,10 @@ class FileBlobStore:
             if entry is not None:
                 entry.wanted = False
 
-    async def put(self, kind: ArtifactKind, schema: bytes, data: bytes) -> ArtifactId:
-        manifest = await self._blocking(manifest_of, kind, schema, data)
+    async def put(
+        self, kind: ArtifactKind, schema: bytes, data: bytes, owner: bytes = b""
+    ) -> ArtifactId:
+        manifest = await self._blocking(manifest_of, kind, schema, data, owner)
         artifact = manifest.id
         async with self._room:
             if not self.has(artifact):

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -124,12 +124,13 @@ class WorkerProcess:
                 call = TrainCall(job, base, os.fsencode(output))
                 body = await self._call(Call.TRAIN, call, self._settings.train_s)
                 done = _parse(Done, body)
-                artifact = await self._files.adopt(output, done.manifest)
+                manifest = replace(done.manifest, owner=job.owner)
+                artifact = await self._files.adopt(output, manifest)
             finally:
                 output.unlink(missing_ok=True)
         return TrainResult(
             artifact,
-            done.manifest.size_bytes,
+            manifest.size_bytes,
             done.samples,
             done.steps,
             done.loss,

@@ -1,6 +1,7 @@
 """One revision on one node: follows its chain, keeps the open height's objects, serves its role. Times are seconds."""
 
-from collections import Counter, deque
+import logging
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -11,27 +12,29 @@ from p2pd.core.artifact import ArtifactKind
 from p2pd.core.chain import check_record
 from p2pd.core.decision import Decision, Record
 from p2pd.core.derive import Setting, genesis_decision
-from p2pd.core.encoding import decode
 from p2pd.core.gates import largest_artifact_bytes
-from p2pd.core.ids import ArtifactId, DecisionId, PeerId, PublicKey
+from p2pd.core.ids import ArtifactId, DecisionId, PeerId, PublicKey, short
 from p2pd.core.messages import Choices, Report, Update
 from p2pd.core.pool import Admission, Pool
 from p2pd.core.revision import SignedRevision
 from p2pd.core.signed import Scope, Signed, T
-from p2pd.core.talk import GetChoices, GetRecords, Inventory, Objects, Records, Tip, dump_talk
+from p2pd.core.talk import GetChoices, Inventory, Objects, Tip, dump_talk
 from p2pd.core.validator.body import load_body
 from p2pd.core.validator.events import Adopted, ObjectSeen
-from p2pd.errors import RemoteError, UnreachableError
+from p2pd.errors import RemoteError, StoreError, UnreachableError
+from p2pd.node.catch_up import CatchUp
 from p2pd.node.chronicle import Chronicle
 from p2pd.node.driver import Inbox, drive
-from p2pd.node.transfer import Transfer, Wanted
+from p2pd.node.transfer import Transfer
+from p2pd.node.wanted import Wanted
 from p2pd.ports import BlobStore, Ledger, Link, Math, Role, RolePlugin, Signer, Transport, Worker
 from p2pd.wire.envelope import dump, load_choices, seal
-from p2pd.wire.records import MAX_RECORD_BYTES, load_record
+from p2pd.wire.records import MAX_RECORD_BYTES
+
+log = logging.getLogger("p2pd.lane")
 
 RECONCILE_S = 1.0
 RECONCILE_MOST_S = 5.0
-RECORDS_BYTES = MAX_RECORD_BYTES
 OBJECTS_BYTES = 2**18
 """Of envelopes in one control message."""
 REQUEST_S = 20.0
@@ -44,10 +47,6 @@ JUDGES = frozenset({"validator", "reducer", "bootstrap"})
 """Roles that need what is said about an open window; seeds pass it on."""
 
 
-PATIENCE_S = 2.0
-"""The next peer that is ahead is asked too if one has not answered by then."""
-VAIN_MOST = 1024
-"""Peers whose empty promises are remembered."""
 HISTORY = 256
 """Heights whose times are remembered, for people."""
 
@@ -94,14 +93,11 @@ class Lane:
         self.chronicle = Chronicle(hub.ledger, setting)
         self._hub = hub
         self._plugin = plugin
+        self._kept: set[ArtifactId] = set()
+        """Pinned until the open height is adopted."""
         self._adopting = trio.Lock()
-        self._ahead: dict[PeerId, int] = {}
-        self._asked: set[PeerId] = set()
-        """For decisions, and they have not answered yet."""
-        self._vain: Counter[PeerId] = Counter()
-        """How often a peer said that it was ahead and had nothing that holds."""
+        self._catch_up = CatchUp(self, hub.transport)
         self._reports = Inbox[Signed[Report]]()
-        self._news = trio.Event()
         self._calm = trio.Event()
 
     # What the role sees of it (port Services)
@@ -156,11 +152,11 @@ class Lane:
             self._move_on(record.decision)
 
     def _move_on(self, decision: Decision) -> None:
-        self._unpin_window()
+        self._pin_head(decision)
+        self._let_go()
         self.private.clear()
         waited = self.pool.advance(decision)
         self._note_times(decision, trio.current_time())
-        self._pin_head(decision)
         self._tell_all(self._tip())
         self.inbox.put(Adopted(decision))
         for signed in waited:
@@ -180,25 +176,37 @@ class Lane:
         if old is not None:
             self._hub.blobs.unpin(old.decision.head, f"head {old.decision.height}")
 
-    def _unpin_window(self) -> None:
-        for artifact in self.private:
+    def keep(self, artifact: ArtifactId) -> None:
+        self._kept.add(artifact)
+        self._hub.blobs.pin(artifact, f"window {self.pool.height}")
+
+    def _let_go(self) -> None:
+        for artifact in self._kept:
             self._hub.blobs.unpin(artifact, f"window {self.pool.height}")
+        self._kept.clear()
 
     async def fetch(
-        self, artifact: ArtifactId, kind: ArtifactKind, providers: Sequence[PeerId]
+        self,
+        artifact: ArtifactId,
+        kind: ArtifactKind,
+        providers: Sequence[PeerId],
+        owner: bytes = b"",
     ) -> bool:
-        if self._hub.blobs.has(artifact):
-            return True
         schema = self.setting.revision.schema
-        wanted = Wanted(artifact, kind, schema.id, largest_artifact_bytes(schema))
+        wanted = Wanted(artifact, kind, schema.id, largest_artifact_bytes(schema), owner)
         linked = [link.peer for link in self._hub.transport.links()]
         limit_s = self.setting.revision.schedule.check_limit_ms / 1000
+        self.keep(artifact)
         try:
+            manifest = self._hub.blobs.manifest(artifact)
+            if manifest is not None and self._hub.blobs.has(artifact):
+                wanted.check(manifest)
+                return True
             with trio.move_on_after(limit_s):
                 await self._hub.transfer.fetch(wanted, [*providers, *linked])
                 return True
-        except (RemoteError, UnreachableError):
-            return False
+        except (RemoteError, UnreachableError, StoreError) as error:
+            log.warning("artifact %s was not fetched: %s", short(artifact), error)
         return False
 
     async def fetch_choices(self, value: DecisionId, holders: Sequence[PeerId]) -> bytes | None:
@@ -237,7 +245,7 @@ class Lane:
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._reconcile)
-            nursery.start_soon(self._catch_up)
+            nursery.start_soon(self._catch_up.run)
             nursery.start_soon(self._keep_reports)
             await self._serve()
 
@@ -261,7 +269,7 @@ class Lane:
         if isinstance(content, Update):
             self._heard_s = trio.current_time()
             self.private.add(content.artifact)
-            self._hub.blobs.pin(content.artifact, f"window {self.pool.height}")
+            self.keep(content.artifact)
         message = dump_talk(Objects((dump(signed),)))
         for link in self._hub.transport.links():
             if link.peer not in (source, signed.signer) and _is_for(signed.kind, link):
@@ -307,9 +315,7 @@ class Lane:
             self._hub.transport.send(link.peer, dump_talk(Objects(tuple(batch))))
 
     def on_tip(self, peer: PeerId, height: int) -> None:
-        if height > self.decision.height:
-            self._ahead[peer] = height
-            self._news.set()
+        self._catch_up.heard(peer, height)
 
     async def _reconcile(self) -> None:
         """Lost messages cannot stall a height: neighbours compare what they hold, less often when nothing moves."""
@@ -323,64 +329,6 @@ class Lane:
             else:
                 pause_s = min(RECONCILE_MOST_S, pause_s * 1.5)
             self._tell_all(self._inventory())
-
-    # Catching up
-
-    async def _catch_up(self) -> None:
-        """Asks one peer after the other; one that takes its time does not keep the next from being asked."""
-        async with trio.open_nursery() as nursery:
-            while True:
-                await self._news.wait()
-                self._news = trio.Event()
-                while (peer := self._next_ahead()) is not None:
-                    self._asked.add(peer)
-                    done = trio.Event()
-                    nursery.start_soon(self._ask, peer, done)
-                    with trio.move_on_after(PATIENCE_S):
-                        await done.wait()
-
-    def _next_ahead(self) -> PeerId | None:
-        mine = self.decision.height
-        self._ahead = {peer: height for peer, height in self._ahead.items() if height > mine}
-        return max(
-            (peer for peer in self._ahead if peer not in self._asked),
-            key=lambda one: (-self._vain[one], self._ahead[one], one),
-            default=None,
-        )
-
-    async def _ask(self, peer: PeerId, done: trio.Event) -> None:
-        grew = await self._learn_from(peer)
-        self._asked.discard(peer)
-        if not grew:
-            self._ahead.pop(peer, None)
-            self._note_vain(peer)
-        self._news.set()
-        done.set()
-
-    def _note_vain(self, peer: PeerId) -> None:
-        """Whoever promises in vain is asked after the others."""
-        self._vain[peer] += 1
-        if len(self._vain) > VAIN_MOST:
-            del self._vain[next(iter(self._vain))]
-
-    async def _learn_from(self, peer: PeerId) -> bool:
-        """True if the chain has grown by what peer had to say."""
-        before = self.decision.height
-        request = dump_talk(GetRecords(self.setting.revision.id, before))
-        data = None
-        try:
-            with trio.move_on_after(REQUEST_S):
-                data = await self._hub.transport.request(peer, request, limit_bytes=RECORDS_BYTES)
-            if data is None:
-                return False
-            for encoded in decode(Records, data, limit_bytes=RECORDS_BYTES).records:
-                await self.adopt(load_record(encoded, self.setting.genesis.network))
-        except UnreachableError:
-            return False
-        except RemoteError as error:
-            self._hub.transport.disconnect(peer, f"its decisions do not hold: {error}")
-            return False
-        return self.decision.height > before
 
     def may_have(self, peer: PeerId, artifact: ArtifactId) -> bool:
         if artifact not in self.private:

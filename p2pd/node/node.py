@@ -27,8 +27,9 @@ from p2pd.core.talk import (
     load_talk,
 )
 from p2pd.errors import RemoteError
+from p2pd.node.catch_up import RECORDS_BYTES
 from p2pd.node.discovery import Discovery, DiscoverySettings, Seed
-from p2pd.node.lane import RECORDS_BYTES, Lane
+from p2pd.node.lane import Lane
 from p2pd.node.transfer import Transfer
 from p2pd.ports import BlobStore, Ledger, Link, Math, RolePlugin, Signer, Transport, Worker
 from p2pd.wire.envelope import load

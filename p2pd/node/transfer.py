@@ -11,12 +11,13 @@ from random import Random
 
 import trio
 
-from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest, chunk_count
+from p2pd.core.artifact import CHUNK_BYTES, Manifest, chunk_count
 from p2pd.core.backoff import backoff_s
 from p2pd.core.encoding import decode, encode
 from p2pd.core.ids import ArtifactId, PeerId, short
 from p2pd.core.talk import GetChunk, GetManifest, dump_talk
 from p2pd.errors import P2pError, RemoteError, StoreError, UnreachableError
+from p2pd.node.wanted import Wanted
 from p2pd.ports import BlobStore, Transport
 
 OWNER = "transfer"
@@ -45,29 +46,6 @@ class TransferSettings:
     backoff_most_s: float = 15.0
     serve_per_peer: int = 16
     """Requests of one peer that are worked on at a time; more are refused."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """An artifact, and what it must turn out to be."""
-
-    artifact: ArtifactId
-    kind: ArtifactKind
-    schema: bytes | None
-    """None takes any."""
-    max_bytes: int
-
-    def check(self, manifest: Manifest) -> None:
-        """Raises RemoteError: the id names something else, which no provider can change."""
-        name = short(self.artifact)
-        if manifest.kind is not self.kind:
-            raise RemoteError(f"artifact {name} is {manifest.kind.name}, not {self.kind.name}")
-        if self.schema is not None and manifest.schema != self.schema:
-            raise RemoteError(f"artifact {name} is of another model schema")
-        if manifest.size_bytes > self.max_bytes:
-            raise RemoteError(
-                f"artifact {name} of {manifest.size_bytes} bytes exceeds {self.max_bytes} bytes"
-            )
 
 
 @dataclass(frozen=True, slots=True)

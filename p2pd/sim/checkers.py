@@ -17,7 +17,6 @@ from p2pd.core.votes import Step, Vote
 from p2pd.core.work import Inspection, Merged, MergeJob, Verdict
 from p2pd.wire.signatures import verify
 
-TIMES_DEALT = 3
 """A microshard that was dealt so often in vain may be left out of its epoch."""
 TENSOR_VERDICTS = frozenset({Verdict.LAYOUT, Verdict.SCHEMA, Verdict.NONFINITE, Verdict.NORM})
 
@@ -162,7 +161,7 @@ class Checkers:
         if decision.state.progress.epoch == epoch:
             self._check_books(decision, counted)
         else:
-            self._check_epoch(previous, decision, counted)
+            self._check_epoch(decision, counted)
 
     def _check_books(self, decision: Decision, counted: set[int]) -> None:
         """What was dealt is counted, leased, waiting or skipped, and only one of these."""
@@ -179,17 +178,12 @@ class Checkers:
             )
             self.fail("I7", decision.height, what)
 
-    def _check_epoch(self, previous: Decision, decision: Decision, counted: set[int]) -> None:
-        """An epoch is over: what was not counted had its chances."""
-        before = {entry.shard: entry.times for entry in previous.state.in_hand}
-        leased = {shard for lease in previous.state.plan.roster for shard in lease.shards}
-        excused = {
-            *previous.state.skipped,
-            *(shard for shard in leased if before.get(shard, 0) + 1 >= TIMES_DEALT),
-        }
-        lost = set(range(self.setting.revision.data.shards)) - counted - excused
-        if lost:
-            what = f"microshards {sorted(lost)} of the epoch are neither counted nor listed"
+    def _check_epoch(self, decision: Decision, counted: set[int]) -> None:
+        """An epoch is over: each microshard was counted, or is listed as left out."""
+        listed = [*counted, *decision.state.left_out]
+        if sorted(listed) != list(range(self.setting.revision.data.shards)):
+            missing = set(range(self.setting.revision.data.shards)) - set(listed)
+            what = f"microshards {sorted(missing)} of the epoch are neither counted nor listed"
             self.fail("I7", decision.height, what)
 
     def on_end(self, tips: dict[str, Decision], *, finished: bool) -> None:

@@ -45,7 +45,7 @@ class LyingWorker:
     async def train(self, job: TrainJob) -> TrainResult:
         result = await self.worker.train(job)
         if self.lie is Lie.GARBAGE:
-            artifact = await self.blobs.put(ArtifactKind.UPDATE, SCHEMA.id, GARBAGE)
+            artifact = await self.blobs.put(ArtifactKind.UPDATE, SCHEMA.id, GARBAGE, job.owner)
             return replace(result, artifact=artifact, size_bytes=len(GARBAGE))
         if self.lie is Lie.GREED:
             return replace(result, samples=result.samples + 1)

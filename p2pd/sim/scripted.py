@@ -118,7 +118,7 @@ class ScriptedWorker:
             for value, goal in zip(values, TARGET, strict=True)
         ]
         payload = encode(Vector((nearer[0], nearer[1], nearer[2], nearer[3])))
-        artifact = await self.blobs.put(ArtifactKind.UPDATE, SCHEMA.id, payload)
+        artifact = await self.blobs.put(ArtifactKind.UPDATE, SCHEMA.id, payload, job.owner)
         samples = len(job.shards) * job.shard_samples
         steps = max(1, samples // 32)
         return TrainResult(artifact, len(payload), samples, steps, _loss(nearer), 1.0)

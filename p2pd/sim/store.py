@@ -118,8 +118,10 @@ class MemoryBlobs:
         blob = self._blobs.get(artifact)
         return None if blob is None else blob.manifest
 
-    async def put(self, kind: ArtifactKind, schema: bytes, data: bytes) -> ArtifactId:
-        artifact = await self.begin(manifest_of(kind, schema, data))
+    async def put(
+        self, kind: ArtifactKind, schema: bytes, data: bytes, owner: bytes = b""
+    ) -> ArtifactId:
+        artifact = await self.begin(manifest_of(kind, schema, data, owner))
         for index in self.missing(artifact):
             start = index * CHUNK_BYTES
             await self.write(artifact, index, data[start : start + CHUNK_BYTES])

@@ -66,19 +66,19 @@ class Golden:
 GOLDEN = (
     Golden(
         MergeRule("mean", MILLION, 0),
-        "918b7f7a48ae549f8e18af42de7ed61436e305ae0c473c11d7d3d7c9e3bf088e",
+        "4c19802fdf6b921f25f041a8c4a6dfbd48bd2a06c014bcdeb020fac486c61bcf",
     ),
     Golden(
         MergeRule("norm_clipped_mean", 900_000, 0),
-        "61ed09348caeb92e34a0b518d1626e82980b045218f8c3aa823fc20478e3d6d1",
+        "5d46d0a0815b72f7c640096c4c98598306249019724ed2cf99d6bf8db622b28a",
     ),
     Golden(
         MergeRule("norm_clipped_mean", 2 * MILLION, 0),
-        "aec23299c52f12369ef6a75f29c2b86b942aa56fb17b6a7623eec2da21029254",
+        "9882394bd73c3bef587bd692018ccdbb30cc77562cf5a9a21a94455a91f1681d",
     ),
     Golden(
         MergeRule("trimmed_mean", MILLION, 200_000),
-        "eb2e88e587b41183ccb814bb573ec1cdffc25de2332144c138c2fc12779aea01",
+        "64becae11306034afce2bba22b4229c8a7dac9ff3a4bf21c9a0c45d9e285bb15",
     ),
 )
 

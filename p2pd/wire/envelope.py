@@ -18,7 +18,7 @@ from p2pd.wire.signatures import verify
 
 KINDS: dict[str, tuple[type, int]] = {
     "vote": (Vote, 8 * 1024),
-    "proposal": (Proposal, 4 * 2**20),
+    "proposal": (Proposal, 1000 * 1024),
     "update": (Update, 2 * 1024),
     "beacon": (Beacon, 1024),
     "release": (Release, 4 * 1024),

@@ -48,6 +48,7 @@ def test_i04_everything_in_a_manifest_is_in_the_id() -> None:
         replace(sound, kind=ArtifactKind.HEAD),
         replace(sound, schema=b"s" * 32),
         replace(sound, size_bytes=2),
+        replace(sound, owner=b"o" * 32),
     ]
     assert len({one.id for one in [sound, *others]}) == len(others) + 1
 
@@ -62,6 +63,7 @@ def test_i04_everything_in_a_manifest_is_in_the_id() -> None:
         ({"size_bytes": CHUNK_BYTES + 1}, "1 chunks do not hold"),
         ({"size_bytes": 0}, "1 chunks do not hold 0 bytes"),
         ({"chunks": ()}, "0 chunks do not hold"),
+        ({"owner": b"short"}, "an owner is a peer id"),
         ({"chunks": (bytes(32),) * 2}, "2 chunks do not hold"),
     ],
 )
@@ -71,8 +73,8 @@ def test_i08_a_manifest_that_contradicts_itself_is_refused(
     sound = made(b"abc")
     with pytest.raises(ValueError, match=words):
         replace(sound, **changes)
-    fields = [sound.kind, sound.schema, sound.size_bytes, sound.chunks]
-    names = ["kind", "schema", "size_bytes", "chunks"]
+    fields = [sound.kind, sound.schema, sound.size_bytes, sound.chunks, sound.owner]
+    names = ["kind", "schema", "size_bytes", "chunks", "owner"]
     for name, value in changes.items():
         fields[names.index(name)] = value
     with pytest.raises(RemoteError, match=f"Manifest: .*{words}"):

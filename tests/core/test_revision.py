@@ -21,9 +21,9 @@ def schedule(**changes: int) -> Schedule:
         ({"lease_shards": 0}, "lease_shards must be at least 1"),
         ({"lease_shards": 9}, "at most max_lease_shards"),
         ({"max_lease_shards": 2**16 + 1}, "max_lease_shards"),
-        ({"max_roster": 0}, "max_roster must be from 1 to 1024"),
-        ({"max_roster": 1025}, "max_roster must be from 1 to 1024"),
-        ({"max_roster": 1024, "max_lease_shards": 256}, "choose larger microshards"),
+        ({"max_roster": 0}, "max_roster must be from 1 to 512"),
+        ({"max_roster": 513}, "max_roster must be from 1 to 512"),
+        ({"max_roster": 512, "max_lease_shards": 512}, "choose larger microshards"),
         ({"deadline_ms": 0}, "must be positive"),
         ({"check_limit_ms": 0}, "must be positive"),
         ({"settle_ms": -1}, "must be positive"),
@@ -37,7 +37,7 @@ def test_a_schedule_that_cannot_work_is_refused(changes: dict[str, int], words: 
 
 
 def test_i09_the_largest_plan_fits_into_a_decision() -> None:
-    most = schedule(max_roster=1024, max_lease_shards=MAX_PLAN_SHARDS // 1024)
+    most = schedule(max_roster=512, max_lease_shards=MAX_PLAN_SHARDS // 512)
     assert most.max_roster * most.max_lease_shards == MAX_PLAN_SHARDS
 
 

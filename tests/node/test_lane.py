@@ -271,3 +271,20 @@ def test_a_decision_brought_twice_at_a_time_is_adopted_once() -> None:
         assert [each.id for each in one.role.adopted] == [FIRST.id]
 
     on_bench(main)
+
+
+def test_an_artifact_that_another_trainer_made_is_not_taken_for_its_own() -> None:
+    """Announcements are public: naming somebody else's artifact must earn nothing."""
+
+    async def main(bench: Bench) -> None:
+        one = await with_chain(bench, "one", FIRST)
+        author, copier = (trainer.peer for trainer in TRAINERS[:2])
+        schema = SETTING.revision.schema.id
+        update = ArtifactKind.UPDATE
+        artifact = await one.node.blobs.put(update, schema, b"work", author)
+        unowned = await one.node.blobs.put(update, schema, b"work")
+        assert await one.lane.fetch(artifact, update, (), owner=author)
+        assert not await one.lane.fetch(artifact, update, (), owner=copier)
+        assert not await one.lane.fetch(unowned, update, (), owner=copier)
+
+    on_bench(main)

@@ -13,7 +13,8 @@ from p2pd.core.hello import PROTOCOL_VERSION, Hello
 from p2pd.core.ids import ArtifactId, NetworkId, PeerId
 from p2pd.core.talk import GetChunk, GetManifest, load_talk
 from p2pd.errors import RemoteError
-from p2pd.node.transfer import Transfer, TransferSettings, Wanted
+from p2pd.node.transfer import Transfer, TransferSettings
+from p2pd.node.wanted import Wanted
 from p2pd.ports import Link
 from p2pd.sim.links import LinkFaults
 from p2pd.sim.network import MemoryNetwork, MemoryTransport

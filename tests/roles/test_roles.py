@@ -68,6 +68,7 @@ class Desk:
     error: P2pError | None = None
     here: bool = True
     asked: list[tuple[Any, ...]] = field(default_factory=list)
+    kept: list[ArtifactId] = field(default_factory=list)
 
     @property
     def key(self) -> PublicKey:
@@ -108,10 +109,17 @@ class Desk:
         self._note("adopt", record)
 
     async def fetch(
-        self, artifact: ArtifactId, kind: ArtifactKind, providers: Sequence[PeerId]
+        self,
+        artifact: ArtifactId,
+        kind: ArtifactKind,
+        providers: Sequence[PeerId],
+        owner: bytes = b"",
     ) -> bool:
-        self.asked.append(("fetch", artifact, kind, tuple(providers)))
+        self.asked.append(("fetch", artifact, kind, tuple(providers), owner))
         return self.here
+
+    def keep(self, artifact: ArtifactId) -> None:
+        self.kept.append(artifact)
 
     async def fetch_choices(self, value: DecisionId, holders: Sequence[PeerId]) -> bytes | None:
         self._note("choices", value, tuple(holders))
@@ -236,8 +244,9 @@ def test_without_the_head_nothing_is_asked_of_the_helpers(effect: object, answer
 def test_an_update_is_asked_of_its_author_and_of_all_validators() -> None:
     desk = Desk()
     carried_out("validator", desk, FetchUpdate(INSPECT.artifact, TRAINERS[0].peer))
-    ((_, artifact, kind, providers),) = desk.asked
+    ((_, artifact, kind, providers, owner),) = desk.asked
     assert (artifact, kind) == (INSPECT.artifact, ArtifactKind.UPDATE)
+    assert owner == TRAINERS[0].peer
     assert providers[0] == TRAINERS[0].peer
     assert set(providers[1:]) == {one.peer for one in VALIDATORS}
 

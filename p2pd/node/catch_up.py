@@ -1,0 +1,107 @@
+"""Learns certified decisions from peers that say they are ahead. Seconds."""
+
+from collections import Counter
+from typing import Protocol
+
+import trio
+
+from p2pd.core.decision import Decision, Record
+from p2pd.core.derive import Setting
+from p2pd.core.encoding import decode
+from p2pd.core.ids import PeerId
+from p2pd.core.talk import GetRecords, Records, dump_talk
+from p2pd.errors import RemoteError, UnreachableError
+from p2pd.ports import Transport
+from p2pd.wire.records import MAX_RECORD_BYTES, load_record
+
+RECORDS_BYTES = MAX_RECORD_BYTES
+REQUEST_S = 20.0
+PATIENCE_S = 2.0
+"""A peer that takes longer does not keep the next one from being asked."""
+VAIN_MOST = 1024
+"""Peers whose vain promises are remembered."""
+
+
+class Chain(Protocol):
+    @property
+    def setting(self) -> Setting: ...
+
+    @property
+    def decision(self) -> Decision: ...
+
+    async def adopt(self, record: Record) -> None: ...
+
+
+class CatchUp:
+    def __init__(self, chain: Chain, transport: Transport) -> None:
+        self._chain = chain
+        self._transport = transport
+        self._ahead: dict[PeerId, int] = {}
+        self._asked: set[PeerId] = set()
+        """They have not answered yet."""
+        self._vain: Counter[PeerId] = Counter()
+        """How often a peer said that it was ahead and had nothing that holds."""
+        self._news = trio.Event()
+
+    def heard(self, peer: PeerId, height: int) -> None:
+        """A peer says that it has adopted a height."""
+        if height > self._chain.decision.height:
+            self._ahead[peer] = height
+            self._news.set()
+
+    async def run(self) -> None:
+        """Asks one peer after the other, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                await self._news.wait()
+                self._news = trio.Event()
+                while (peer := self._next()) is not None:
+                    self._asked.add(peer)
+                    done = trio.Event()
+                    nursery.start_soon(self._ask, peer, done)
+                    with trio.move_on_after(PATIENCE_S):
+                        await done.wait()
+
+    def _next(self) -> PeerId | None:
+        mine = self._chain.decision.height
+        self._ahead = {peer: height for peer, height in self._ahead.items() if height > mine}
+        return max(
+            (peer for peer in self._ahead if peer not in self._asked),
+            key=lambda one: (-self._vain[one], self._ahead[one], one),
+            default=None,
+        )
+
+    async def _ask(self, peer: PeerId, done: trio.Event) -> None:
+        grew = await self._learn_from(peer)
+        self._asked.discard(peer)
+        if not grew:
+            self._ahead.pop(peer, None)
+            self._note_vain(peer)
+        self._news.set()
+        done.set()
+
+    def _note_vain(self, peer: PeerId) -> None:
+        """Whoever promises in vain is asked after the others."""
+        self._vain[peer] += 1
+        if len(self._vain) > VAIN_MOST:
+            del self._vain[next(iter(self._vain))]
+
+    async def _learn_from(self, peer: PeerId) -> bool:
+        """True if the chain has grown by what peer had to say."""
+        setting = self._chain.setting
+        before = self._chain.decision.height
+        request = dump_talk(GetRecords(setting.revision.id, before))
+        data = None
+        try:
+            with trio.move_on_after(REQUEST_S):
+                data = await self._transport.request(peer, request, limit_bytes=RECORDS_BYTES)
+            if data is None:
+                return False
+            for encoded in decode(Records, data, limit_bytes=RECORDS_BYTES).records:
+                await self._chain.adopt(load_record(encoded, setting.genesis.network))
+        except UnreachableError:
+            return False
+        except RemoteError as error:
+            self._transport.disconnect(peer, f"its decisions do not hold: {error}")
+            return False
+        return self._chain.decision.height > before
