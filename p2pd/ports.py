@@ -18,6 +18,7 @@ from p2pd.core.ids import ArtifactId, DecisionId, PeerId, PublicKey
 from p2pd.core.messages import Choices
 from p2pd.core.signed import Scope, Signed
 from p2pd.core.voting.events import View
+from p2pd.core.voting.exchange import Inventory
 from p2pd.core.work import (
     EvaluateJob,
     Evaluation,
@@ -355,6 +356,14 @@ class Role(Protocol):
 
     def choices_of(self, value: DecisionId) -> bytes | None:
         """The choices behind an undecided value, for validators that lack them."""
+        ...
+
+    def holdings(self) -> Inventory | None:
+        """The votes of the open height that it holds; None where it does not vote."""
+        ...
+
+    def lacking(self, theirs: Inventory) -> Sequence[Signed[Any]]:
+        """The votes and proposals that another validator lacks."""
         ...
 
     def view(self) -> RoleView: ...

@@ -1,6 +1,7 @@
 """A role that only follows: the node adopts, serves and forwards by itself."""
 
 from p2pd.core.ids import DecisionId
+from p2pd.core.voting.exchange import Inventory
 from p2pd.ports import RoleView
 
 
@@ -28,6 +29,12 @@ class Follower:
 
     def choices_of(self, value: DecisionId) -> bytes | None:
         return None
+
+    def holdings(self) -> None:
+        return None
+
+    def lacking(self, theirs: Inventory) -> tuple[()]:
+        return ()
 
     def view(self) -> RoleView:
         return RoleView(self._activity, None)

@@ -5,6 +5,7 @@ from typing import cast
 from p2pd.core.ids import DecisionId, peer_id
 from p2pd.core.reducer import Effect, Event, Reducer
 from p2pd.core.validator.events import FetchUpdate, Inspect, Merge, Publish
+from p2pd.core.voting.exchange import Inventory
 from p2pd.ports import Role, RoleView, Services
 from roles import jobs
 
@@ -49,6 +50,12 @@ class ReducerRole:
 
     def choices_of(self, value: DecisionId) -> bytes | None:
         return None
+
+    def holdings(self) -> None:
+        return None
+
+    def lacking(self, theirs: Inventory) -> tuple[()]:
+        return ()
 
     def view(self) -> RoleView:
         return RoleView(self._machine.activity(), None)

@@ -8,6 +8,7 @@ from p2pd.core.artifact import ArtifactKind
 from p2pd.core.ids import DecisionId, peer_id
 from p2pd.core.trainer import Abandon, Effect, Event, FetchBase, Train, Trained, Trainer
 from p2pd.core.validator.events import Fetched, Publish
+from p2pd.core.voting.exchange import Inventory
 from p2pd.core.work import TrainJob
 from p2pd.errors import WorkloadError
 from p2pd.ports import Role, RoleView, Services
@@ -63,6 +64,12 @@ class TrainerRole:
 
     def choices_of(self, value: DecisionId) -> bytes | None:
         return None
+
+    def holdings(self) -> None:
+        return None
+
+    def lacking(self, theirs: Inventory) -> tuple[()]:
+        return ()
 
     def view(self) -> RoleView:
         machine = self._machine

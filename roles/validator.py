@@ -1,8 +1,10 @@
 """Checks everything itself, and votes. Its machine is p2pd.core.validator.machine."""
 
-from typing import cast
+from collections.abc import Sequence
+from typing import Any, cast
 
 from p2pd.core.ids import ArtifactId, DecisionId
+from p2pd.core.signed import Signed
 from p2pd.core.validator.events import (
     Adopt,
     ChoicesFetched,
@@ -19,6 +21,7 @@ from p2pd.core.validator.events import (
     Remember,
 )
 from p2pd.core.validator.machine import Seat, Validator
+from p2pd.core.voting.exchange import Inventory
 from p2pd.core.voting.timers import CheckTimes
 from p2pd.core.work import EvaluateJob
 from p2pd.errors import LocalError, WorkloadError
@@ -93,6 +96,12 @@ class ValidatorRole:
 
     def choices_of(self, value: DecisionId) -> bytes | None:
         return self._machine.choices_of(value)
+
+    def holdings(self) -> Inventory:
+        return self._machine.votes.inventory()
+
+    def lacking(self, theirs: Inventory) -> Sequence[Signed[Any]]:
+        return self._machine.votes.missing(theirs)
 
     def view(self) -> RoleView:
         voting = self._machine.votes.view()

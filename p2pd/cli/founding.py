@@ -33,8 +33,6 @@ class Founding:
     """Public keys in hex, each with :WEIGHT if that is not 1."""
     quorum: int = 0
     """Weight that decides; 0 for the least that is over two thirds."""
-    trusted: tuple[str, ...] = ()
-    """Public keys, in hex, of trainers and reducers that are never on probation."""
     admission: str = "open"
     """Who may train or reduce; open is the only policy."""
 
@@ -74,7 +72,6 @@ def found(founding: Founding) -> SignedGenesis:
             validators=seats,
             quorum=founding.quorum or weight * 2 // 3 + 1,
             admission=founding.admission,
-            trusted=tuple(parse_public_key(text) for text in founding.trusted),
         )
     except ValueError as error:
         raise UsageError(f"network: {error}") from error
@@ -103,7 +100,6 @@ def describe(genesis: Genesis) -> list[str]:
         f"id          {genesis.network.hex()}",
         f"authority   {genesis.threshold} of {_count(len(genesis.authority), 'key')} must sign",
         f"admission   {genesis.admission}: any key may train or reduce",
-        f"trusted     {_count(len(genesis.trusted), 'key')} never on probation",
         f"validators  {len(weights)}, weight {limits.weight}, quorum {limits.quorum}",
         *(
             f"  {short(peer_id(seat.key))}  weight {seat.weight}  key {seat.key.hex()}"
@@ -161,7 +157,6 @@ def as_json(genesis: Genesis) -> dict[str, object]:
         ],
         "quorum": genesis.quorum,
         "admission": genesis.admission,
-        "trusted": [key.hex() for key in genesis.trusted],
         "survives": {
             "crashes": outlook.crashes,
             "liars_safe": outlook.liars_safe,

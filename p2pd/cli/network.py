@@ -38,7 +38,6 @@ def create(  # noqa: PLR0913 - one parameter per option
     quorum: Annotated[
         int | None, typer.Option(help="Weight that decides; by default over two thirds.")
     ] = None,
-    trusted: Annotated[Keys, typer.Option(help="PUBKEY never on probation; repeat.")] = None,
     admission: Annotated[str | None, typer.Option(help="Who may train: open.")] = None,
     in_json: AsJson = False,
 ) -> None:
@@ -50,7 +49,6 @@ def create(  # noqa: PLR0913 - one parameter per option
         ("--threshold", "threshold"): threshold,
         ("--validator", "validators"): validator,
         ("--quorum", "quorum"): quorum,
-        ("--trusted", "trusted"): trusted,
         ("--admission", "admission"): admission,
     }
     refuse_existing(out)

@@ -33,11 +33,9 @@ class Genesis:
     quorum: int
     """The weight that decides; more than half of all weight."""
     admission: str
-    trusted: tuple[PublicKey, ...]
-    """Trainers and reducers that are never on probation."""
 
     def __post_init__(self) -> None:
-        keys = [*self.authority, *(seat.key for seat in self.validators), *self.trusted]
+        keys = [*self.authority, *(seat.key for seat in self.validators)]
         if any(len(key) != KEY_BYTES for key in keys):
             raise ValueError("a public key has 32 bytes")
         if not self.name or len(self.name) > 64:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from p2pd.core.encoding import MAX_BYTES, decode, encode
 from p2pd.core.ids import ArtifactId, DecisionId, ObjectId, RevisionId
+from p2pd.core.voting import exchange
 from p2pd.errors import RemoteError
 
 T = TypeVar("T")
@@ -37,6 +38,15 @@ class Inventory:
     revision: RevisionId
     height: int
     objects: tuple[ObjectId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """Control, between validators: the votes of the rounds in play that this one holds."""
+
+    revision: RevisionId
+    height: int
+    votes: exchange.Inventory
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +103,7 @@ Talk = (
     Objects
     | Tip
     | Inventory
+    | Holdings
     | GetManifest
     | GetChunk
     | GetRecords
@@ -105,6 +116,7 @@ _TAGS: dict[int, type[Talk]] = {
     1: Objects,
     2: Tip,
     3: Inventory,
+    4: Holdings,
     16: GetManifest,
     17: GetChunk,
     18: GetRecords,

@@ -129,8 +129,6 @@ class Verdict(IntEnum):
     """Not byte-canonical safetensors."""
     SCHEMA = 6
     NONFINITE = 7
-    NORM = 8
-    """Beyond any norm that clipping is meant for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ import trio
 from p2pd.core.derive import Setting
 from p2pd.core.encoding import encode
 from p2pd.core.genesis import Genesis, Seat
-from p2pd.core.ids import PublicKey
 from p2pd.core.revision import Revision
 from p2pd.daemon.demo_report import show
 from p2pd.daemon.outcome import Run, read_outcome
@@ -170,18 +169,15 @@ class _Stage:
         return load_or_create_key(path / "key")
 
     def _found(self, signers: dict[str, Ed25519Signer], authority: Ed25519Signer) -> Genesis:
-        def keys(*roles: str) -> tuple[PublicKey, ...]:
-            return tuple(signers[name].key for name, role in self.options.nodes() if role in roles)
-
+        voters = [name for name, role in self.options.nodes() if role == "validator"]
         genesis = Genesis(
             name="demo",
             nonce=authority.sign(b"demo")[:16],
             authority=(authority.key,),
             threshold=1,
-            validators=tuple(Seat(key, 1) for key in keys("validator")),
+            validators=tuple(Seat(signers[name].key, 1) for name in voters),
             quorum=self.options.quorum,
             admission="open",
-            trusted=keys("trainer", "reducer"),
         )
         signed = seal_genesis(genesis, (authority,))
         write_durably(self.directory / "genesis.cbor", encode(signed))

@@ -18,7 +18,7 @@ from p2pd.core.messages import Choices, Report, Update
 from p2pd.core.pool import Admission, Pool
 from p2pd.core.revision import SignedRevision
 from p2pd.core.signed import Scope, Signed, T
-from p2pd.core.talk import GetChoices, Inventory, Objects, Tip, dump_talk
+from p2pd.core.talk import GetChoices, Holdings, Inventory, Objects, Tip, dump_talk
 from p2pd.core.validator.body import load_body
 from p2pd.core.validator.events import Adopted, ObjectSeen
 from p2pd.errors import RemoteError, StoreError, UnreachableError
@@ -43,7 +43,8 @@ KEPT_HEADS = 8
 
 FOR_ALL = frozenset({"report"})
 FOR_JUDGES = frozenset({"beacon", "update", "release", "reduction", "vote", "proposal"})
-JUDGES = frozenset({"validator", "reducer", "bootstrap"})
+VALIDATOR = "validator"
+JUDGES = frozenset({VALIDATOR, "reducer", "bootstrap"})
 """Roles that need what is said about an open window; seeds pass it on."""
 
 
@@ -303,10 +304,20 @@ class Lane:
         if inventory.height > self.pool.height:
             self.on_tip(link.peer, inventory.height - 1)
             return
+        missing = [one for one in self.pool.missing(inventory.objects) if _is_for(one.kind, link)]
+        if self.role.holdings() is not None and VALIDATOR in link.hello.roles:
+            # Validators tell each other more exactly which votes they lack.
+            missing = [one for one in missing if one.kind not in ("vote", "proposal")]
+        self._send(link, missing)
+
+    def on_holdings(self, link: Link, holdings: Holdings) -> None:
+        """Sends a validator the votes that it lacks of the height that both decide."""
+        if holdings.height == self.pool.height and VALIDATOR in link.hello.roles:
+            self._send(link, self.role.lacking(holdings.votes))
+
+    def _send(self, link: Link, objects: Sequence[Signed[Any]]) -> None:
         batch: list[bytes] = []
-        for signed in self.pool.missing(inventory.objects):
-            if not _is_for(signed.kind, link):
-                continue
+        for signed in objects:
             batch.append(dump(signed))
             if sum(map(len, batch)) > OBJECTS_BYTES:
                 self._hub.transport.send(link.peer, dump_talk(Objects(tuple(batch))))
@@ -329,6 +340,16 @@ class Lane:
             else:
                 pause_s = min(RECONCILE_MOST_S, pause_s * 1.5)
             self._tell_all(self._inventory())
+            self._tell_validators()
+
+    def _tell_validators(self) -> None:
+        votes = self.role.holdings()
+        if votes is None:
+            return
+        message = dump_talk(Holdings(self.setting.revision.id, self.pool.height, votes))
+        for link in self._hub.transport.links():
+            if VALIDATOR in link.hello.roles:
+                self._hub.transport.send(link.peer, message)
 
     def may_have(self, peer: PeerId, artifact: ArtifactId) -> bool:
         if artifact not in self.private:

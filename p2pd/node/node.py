@@ -20,6 +20,7 @@ from p2pd.core.talk import (
     GetPeers,
     GetRecords,
     GetRevision,
+    Holdings,
     Inventory,
     Objects,
     Records,
@@ -137,13 +138,15 @@ class Node:
                     self._on_object(peer, envelope)
                 except RemoteError as error:  # the others in the batch are none the worse
                     self._blame(peer, error)
-        elif isinstance(talk, Tip | Inventory):
+        elif isinstance(talk, Tip | Inventory | Holdings):
             # A neighbour may serve revisions that this node does not.
             lane, link = self.lanes.get(talk.revision), self._link(peer)
             if lane is None or link is None:
                 return
             if isinstance(talk, Tip):
                 lane.on_tip(peer, talk.height)
+            elif isinstance(talk, Holdings):
+                lane.on_holdings(link, talk)
             else:
                 lane.on_inventory(link, talk)
         else:

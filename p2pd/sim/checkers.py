@@ -18,7 +18,7 @@ from p2pd.core.work import Inspection, Merged, MergeJob, Verdict
 from p2pd.wire.signatures import verify
 
 """A microshard that was dealt so often in vain may be left out of its epoch."""
-TENSOR_VERDICTS = frozenset({Verdict.LAYOUT, Verdict.SCHEMA, Verdict.NONFINITE, Verdict.NORM})
+TENSOR_VERDICTS = frozenset({Verdict.LAYOUT, Verdict.SCHEMA, Verdict.NONFINITE})
 
 
 @dataclass(frozen=True, slots=True)

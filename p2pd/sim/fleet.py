@@ -156,7 +156,6 @@ class SimFleet:
             validators=tuple(Seat(self.signers[name].key, 1) for name in names),
             quorum=self.shape.quorum,
             admission="open",
-            trusted=(),
         )
 
     def _revision(self) -> SignedRevision:

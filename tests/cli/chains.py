@@ -15,7 +15,7 @@ from p2pd.core.decision import Decision, Record
 from p2pd.core.derive import Setting, derive, genesis_decision, merge_job
 from p2pd.core.encoding import encode
 from p2pd.core.genesis import Genesis, Seat
-from p2pd.core.ids import ArtifactId, PublicKey
+from p2pd.core.ids import ArtifactId
 from p2pd.core.messages import Beacon, Candidate, ChoiceKind, Choices, Report, Service, Update
 from p2pd.core.revision import Canary, DataSpec, Revision, Schedule, WorkloadSpec
 from p2pd.core.votes import NO_ROUND, Certificate, Step, Vote
@@ -101,7 +101,6 @@ def build_chain(root: Path, heights: int = 4) -> Built:
         validators=tuple(Seat(signer.key, 1) for signer in VALIDATORS),
         quorum=2,
         admission="open",
-        trusted=tuple(PublicKey(signer.key) for signer in TRAINERS),
     )
     genesis_file = root / "genesis.cbor"
     genesis_file.write_bytes(encode(seal_genesis(genesis, (AUTHORITY,))))

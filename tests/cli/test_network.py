@@ -4,7 +4,7 @@ import pytest
 
 from p2pd.core.ids import peer_id, short
 from p2pd.wire.records import load_genesis
-from tests.cli.chains import TRAINERS, key
+from tests.cli.chains import key
 from tests.cli.commands import Ran, p2pd
 
 VALIDATORS = [key(f"v{n}") for n in range(4)]
@@ -29,14 +29,12 @@ def create(tmp_path: Path, authority: Path, weights: list[int], *more: object) -
 
 
 def test_what_was_created_is_signed_and_shown_alike(tmp_path: Path, authority: Path) -> None:
-    trusted = TRAINERS[0].key
-    made = create(tmp_path, authority, [1, 1, 1, 1], "--trusted", trusted.hex(), "--json")
+    made = create(tmp_path, authority, [1, 1, 1, 1], "--json")
     assert made.code == 0
     shown = p2pd("network", "show", tmp_path / "genesis.cbor", "--json")
     assert shown.json == made.json
     genesis = load_genesis((tmp_path / "genesis.cbor").read_bytes()).genesis
     assert genesis.network.hex() == made.json["network"]
-    assert genesis.trusted == (trusted,)
     assert (genesis.threshold, genesis.quorum) == (1, 3)
 
 

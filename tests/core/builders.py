@@ -45,7 +45,6 @@ def genesis(**changes: Any) -> Genesis:
         validators=tuple(Seat(one.key, 1) for one in VALIDATORS),
         quorum=3,
         admission="open",
-        trusted=(),
     )
     return replace(plain, **changes)
 

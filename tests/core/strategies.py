@@ -33,6 +33,7 @@ from p2pd.core.talk import (
     GetPeers,
     GetRecords,
     GetRevision,
+    Holdings,
     Inventory,
     Objects,
     Records,
@@ -54,7 +55,7 @@ from p2pd.core.work import (
 )
 
 TALKS: tuple[type, ...] = (
-    Objects, Tip, Inventory, GetManifest, GetChunk, GetRecords, GetPeers, GetRevision, GetChoices,
+    Objects, Tip, Inventory, Holdings, GetManifest, GetChunk, GetRecords, GetPeers, GetRevision, GetChoices,
 )  # fmt: skip
 CONTENTS: tuple[Any, ...] = (
     Vote, Proposal, Update, Beacon, Release, Reduction, Report, PeerRecord,
@@ -146,7 +147,6 @@ def _special() -> dict[Any, SearchStrategy[Any]]:
         Genesis: st.builds(
             Genesis, names, st.binary(min_size=16, max_size=16), st.just((b"a" * 32,)), st.just(1),
             ids.map(lambda key: (Seat(PublicKey(key), 3),)), st.just(2), st.just("open"),
-            st.lists(ids, max_size=2).map(tuple),
         ),
         Manifest: st.binary(min_size=32, max_size=32).map(
             lambda one: Manifest(ArtifactKind.HEAD, one, CHUNK_BYTES + 1, (one, one[::-1]))

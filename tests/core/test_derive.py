@@ -102,14 +102,14 @@ def test_i07_claimed_samples_never_exceed_the_lease() -> None:
 
 
 def test_only_accepted_updates_are_merged_in_the_order_of_their_ids() -> None:
-    mixed = choices(DEALT, [UPDATES[0], rejected(1, Verdict.NORM), UPDATES[2]])
+    mixed = choices(DEALT, [UPDATES[0], rejected(1, Verdict.SIZE), UPDATES[2]])
     job = merge_job(SETTING, DEALT, mixed.cohort)
     assert job is not None
     assert [one.update for one in job.inputs] == sorted(
         UpdateId(one.id) for one in (UPDATES[0], UPDATES[2])
     )
     assert (job.base, job.exponents) == (HEAD, None)
-    assert merge_job(SETTING, DEALT, choices(DEALT, [rejected(1, Verdict.NORM)]).cohort) is None
+    assert merge_job(SETTING, DEALT, choices(DEALT, [rejected(1, Verdict.SIZE)]).cohort) is None
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_standing_moves_by_what_was_decided() -> None:
     assert row_of(state, TRAINERS[2].peer) is None  # absent, and never delivered
 
 
-@pytest.mark.parametrize("verdict", [Verdict.BASE, Verdict.SIZE, Verdict.NORM])
+@pytest.mark.parametrize("verdict", [Verdict.BASE, Verdict.SIZE])
 def test_a_rejection_that_bad_luck_can_earn_is_no_more_than_a_miss(verdict: Verdict) -> None:
     known = replace(newcomer(TRAINERS[0].peer, SETTING.revision.schedule), delivered=3)
     previous = replace(DEALT, state=replace(DEALT.state, standing=(known,)))

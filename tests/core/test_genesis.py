@@ -23,7 +23,6 @@ KEYS = tuple(one.key for one in VALIDATORS)
         ({"authority": ()}, "at least one key, each once"),
         ({"authority": (KEYS[0], KEYS[0])}, "at least one key, each once"),
         ({"authority": (b"short",)}, "32 bytes"),
-        ({"trusted": (b"short",)}, "32 bytes"),
         ({"validators": (Seat(PublicKey(b"short"), 1),)}, "32 bytes"),
         ({"threshold": 0}, "more than half of 1 authority keys, got 0"),
         ({"threshold": 2}, "more than half of 1 authority keys, got 2"),
@@ -60,6 +59,5 @@ def test_i02_everything_in_a_genesis_is_in_the_name_of_its_network() -> None:
         {"quorum": 4},
         {"validators": seats(1, 1, 1, 1)},
         {"validators": seats(1, 1, 1, 2)},
-        {"trusted": (KEYS[0],)},
     ]
     assert len({genesis(**change).network for change in changes}) == len(changes)

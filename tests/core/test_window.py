@@ -186,7 +186,7 @@ def test_i07_a_lease_has_one_candidate_and_an_accepted_one_if_there_is_any() -> 
     here = window()
     updates = [
         deliver(here, ALL[0], OPENED_S, verdict, steps=n + 1)
-        for n, verdict in enumerate([Verdict.NORM, Verdict.ACCEPTED, Verdict.ACCEPTED])
+        for n, verdict in enumerate([Verdict.SIZE, Verdict.ACCEPTED, Verdict.ACCEPTED])
     ]
     rejected = deliver(here, ALL[1], OPENED_S, Verdict.NONFINITE)
     announce(here, ALL[2])

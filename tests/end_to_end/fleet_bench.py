@@ -57,7 +57,7 @@ class Built:
 
 
 async def build_digits(directory: Path) -> Built:
-    genesis = _genesis(directory, ("validator1",), 1, ())
+    genesis = _genesis(directory, ("validator1",), 1)
     request = PublishRequest(
         genesis=genesis,
         signers=(AUTHORITY,),
@@ -102,9 +102,7 @@ def key_of(directory: Path, name: str) -> Ed25519Signer:
     return load_or_create_key(data_dir / "key")
 
 
-def _genesis(
-    directory: Path, validators: tuple[str, ...], quorum: int, trusted: tuple[str, ...]
-) -> Genesis:
+def _genesis(directory: Path, validators: tuple[str, ...], quorum: int) -> Genesis:
     return Genesis(
         name="tests",
         nonce=AUTHORITY.sign(str(directory).encode())[:16],
@@ -113,7 +111,6 @@ def _genesis(
         validators=tuple(Seat(key_of(directory, name).key, 1) for name in validators),
         quorum=quorum,
         admission="open",
-        trusted=tuple(key_of(directory, name).key for name in trusted),
     )
 
 
@@ -123,12 +120,11 @@ def found(
     *,
     validators: tuple[str, ...] = ("validator1",),
     quorum: int = 1,
-    trusted: tuple[str, ...] = (),
     lease_shards: int = 30,
     deadline_s: float = 60.0,
     workload: WorkloadSpec | None = None,
 ) -> Founded:
-    genesis = _genesis(directory, validators, quorum, trusted)
+    genesis = _genesis(directory, validators, quorum)
     schedule = replace(
         built.revision.schedule,
         lease_shards=lease_shards,

@@ -50,7 +50,7 @@ def found_and_publish(directory: Path) -> None:
     key(directory, "authority")
     words: list[object] = ["--name", "lab", "--authority", "local/authority"]
     words += ["--validator", key(directory, "validator1")]
-    words += ["--trusted", key(directory, "trainer1"), "--out", "local/genesis"]
+    words += ["--out", "local/genesis"]
     ran = p2pd("network", "create", *words, directory=directory)
     assert ran.code == 0, ran.err
     words = ["--genesis", "local/genesis", "--authority", "local/authority"]

@@ -94,7 +94,6 @@ def played(tmp_path_factory: pytest.TempPathFactory, built: Built) -> Played:
         built,
         validators=VALIDATORS,
         quorum=2,
-        trusted=("trainer1", "trainer2", "trainer3", "liar"),
         deadline_s=DEADLINE_S,
     )
     played = Played(founded)

@@ -13,6 +13,7 @@ from p2pd.core.hello import PROTOCOL_VERSION, Hello
 from p2pd.core.ids import DecisionId
 from p2pd.core.signed import Signed
 from p2pd.core.validator.events import Adopted, ObjectSeen
+from p2pd.core.voting.exchange import Inventory
 from p2pd.io.keys import Ed25519Signer
 from p2pd.node.lane import Lane
 from p2pd.node.node import Node, Parts
@@ -34,6 +35,10 @@ class Listener:
 
     events: list[Any] = field(default_factory=list)
     choices: dict[DecisionId, bytes] = field(default_factory=dict)
+    shows: Inventory | None = None
+    """None: it does not vote."""
+    votes: tuple[Signed[Any], ...] = ()
+    """What it says that another lacks."""
 
     def start(self, now_s: float) -> list[object]:
         return []
@@ -55,6 +60,12 @@ class Listener:
 
     def choices_of(self, value: DecisionId) -> bytes | None:
         return self.choices.get(value)
+
+    def holdings(self) -> Inventory | None:
+        return self.shows
+
+    def lacking(self, theirs: Inventory) -> tuple[Signed[Any], ...]:
+        return self.votes
 
     def view(self) -> RoleView:
         return RoleView("listening", None)

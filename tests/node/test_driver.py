@@ -8,6 +8,7 @@ import trio
 import trio.lowlevel
 
 from p2pd.core.ids import DecisionId
+from p2pd.core.voting.exchange import Inventory
 from p2pd.errors import LocalError
 from p2pd.node.driver import Inbox, drive
 from p2pd.ports import RoleView
@@ -55,6 +56,12 @@ class Script:
 
     def choices_of(self, value: DecisionId) -> bytes | None:
         return None
+
+    def holdings(self) -> None:
+        return None
+
+    def lacking(self, theirs: Inventory) -> tuple[()]:
+        return ()
 
     def view(self) -> RoleView:
         return RoleView("", None)

@@ -13,6 +13,7 @@ from p2pd.core.hello import PROTOCOL_VERSION, Hello
 from p2pd.core.messages import Report
 from p2pd.core.talk import Records, Tip, dump_talk
 from p2pd.core.validator.body import dump_body
+from p2pd.core.voting.exchange import Inventory
 from p2pd.errors import RemoteError
 from p2pd.ports import Link, Table
 from p2pd.wire.envelope import dump, seal
@@ -27,6 +28,7 @@ from tests.core.builders import (
     all_present,
     choices,
     follow,
+    prevote,
     record,
     running,
     update,
@@ -286,5 +288,19 @@ def test_an_artifact_that_another_trainer_made_is_not_taken_for_its_own() -> Non
         assert await one.lane.fetch(artifact, update, (), owner=author)
         assert not await one.lane.fetch(artifact, update, (), owner=copier)
         assert not await one.lane.fetch(unowned, update, (), owner=copier)
+
+    on_bench(main)
+
+
+def test_votes_that_the_pool_let_go_of_still_reach_a_validator_that_lacks_them() -> None:
+    async def main(bench: Bench) -> None:
+        one = await with_chain(bench, "one", FIRST)
+        two = await with_chain(bench, "two", FIRST, who=1)
+        lost = prevote(2, VALIDATORS[0], None)
+        one.role.votes = (lost,)
+        two.role.shows = Inventory((), (), ())
+        await bench.link(one, two)
+        await trio.sleep(8.0)
+        assert lost.id in two.lane.pool.held
 
     on_bench(main)

@@ -268,7 +268,7 @@ def test_what_validators_judge_differently_is_disputed_and_costs_nobody_standing
 
     def strict(job: Job) -> Event | None:
         if isinstance(job, Inspect) and job.job.artifact == odd.content.artifact:
-            return Inspected(job.job.artifact, Inspection(job.job.artifact, Verdict.NORM, "long"))
+            return Inspected(job.job.artifact, Inspection(job.job.artifact, Verdict.SIZE, "long"))
         return honest(job)
 
     for n in (proposer(2, 1), proposer(2, 2)):
