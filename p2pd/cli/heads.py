@@ -80,10 +80,15 @@ def export(
     with open_chain(genesis, data_dir, revision) as chain:
         record = lineage.record_at(chain, lineage.parse_height(height, chain))
         head = record.decision.head
+        if not checking.is_here(chain, head):
+            raise StoreError(
+                f"{data_dir}: the head of height {record.decision.height} is not kept here: "
+                "export it from a validator's data directory"
+            )
         try:
             size_bytes = checking.export(chain, head, out).size_bytes
         except RemoteError as error:
-            raise StoreError(f"blob {head.hex()}: {error}: fetch it again") from error
+            raise StoreError(f"blob {head.hex()} in {data_dir}: {error}") from error
     if in_json:
         say_json({"file": str(out), "head": head.hex(), "size_bytes": size_bytes})
     else:

@@ -132,7 +132,7 @@ def _missing_head(chain: Chain, heads: dict[ArtifactId, int]) -> Iterator[Findin
     if not heads:
         return
     newest, height = list(heads.items())[-1]
-    if not (chain.blobs / newest.hex()).exists():
+    if not is_here(chain, newest):
         where = f"blob {newest.hex()}"
         yield Finding(where, f"the head of height {height} is not here", fault=False)
 
@@ -192,6 +192,11 @@ def _check_payload(path: Path, manifest: Manifest) -> None:
         for index, chunk in enumerate(manifest.chunks):
             if sha256(file.read(CHUNK_BYTES)).digest() != chunk:
                 raise RemoteError(f"chunk {index} was changed")
+
+
+def is_here(chain: Chain, artifact: ArtifactId) -> bool:
+    """Whether the data directory keeps an artifact; whether its bytes hold is another question."""
+    return (chain.blobs / artifact.hex()).exists()
 
 
 def export(chain: Chain, head: ArtifactId, out: Path) -> Manifest:

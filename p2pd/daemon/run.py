@@ -19,7 +19,7 @@ from p2pd.config.names import parse_seed
 from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest
 from p2pd.core.genesis import SignedGenesis
 from p2pd.core.hello import PROTOCOL_VERSION, Hello
-from p2pd.core.ids import ArtifactId, short
+from p2pd.core.ids import ArtifactId, PeerId, peer_id, short
 from p2pd.core.revision import SignedRevision
 from p2pd.daemon.absent import NoMath, NoWorker
 from p2pd.daemon.checked import CheckedWorker
@@ -191,11 +191,17 @@ async def _serve_node(
             given.genesis.genesis.name,
             transport.address or "no address",
         )
+        if given.plugin.name == "validator" and not _has_seat(given, transport.peer):
+            log.warning("this key holds no seat in the genesis: the node follows and does not vote")
 
     async def control() -> None:
         await serve_control(directory.path, answer)
 
     await node.run(announce, control, check_workload, rates.run)
+
+
+def _has_seat(given: Given, peer: PeerId) -> bool:
+    return any(peer_id(seat.key) == peer for seat in given.genesis.genesis.validators)
 
 
 def _hello(given: Given, address: str) -> Hello:

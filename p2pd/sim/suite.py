@@ -1,5 +1,6 @@
 """Many seeds, one after the other or on several cores; what `p2pd sim` runs."""
 
+import logging
 import multiprocessing
 import os
 import time
@@ -46,6 +47,7 @@ class SuiteResult:
 
 def run_seed(shape: FleetShape, seed: int) -> SeedResult:
     """A node that gave up (a spinning task, a merge mismatch, a copied identity) is a violation too."""
+    logging.getLogger("p2pd").setLevel(logging.CRITICAL)  # faults are the point, not news
     failures: list[str] = []
     try:
         fleet = run_fleet(seed, shape)

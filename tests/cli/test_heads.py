@@ -249,7 +249,7 @@ def test_a_damaged_head_is_not_exported(chain: Built, tmp_path: Path) -> None:
     out.parent.mkdir()
     ran = p2pd("heads", "export", *chain.arguments, "--out", out)
     assert ran.code == 1
-    assert ran.err == f"p2pd: blob {head.hex()}: chunk 0 was changed: fetch it again\n"
+    assert ran.err == f"p2pd: blob {head.hex()} in {chain.data_dir}: chunk 0 was changed\n"
     assert list(out.parent.iterdir()) == []
 
 
@@ -314,3 +314,11 @@ def test_a_ledger_of_a_newer_p2pd_is_said(chain: Built) -> None:
     ran = p2pd("heads", "list", *chain.arguments)
     assert ran.code == 1
     assert "run the newer p2pd" in ran.err
+
+
+def test_a_head_that_is_not_kept_here_is_said_to_be_elsewhere(chain: Built, tmp_path: Path) -> None:
+    head = chain.decisions[4].head
+    chain.blob(head).unlink()
+    ran = p2pd("heads", "export", *chain.arguments, "--out", tmp_path / "head.safetensors")
+    assert ran.code == 1
+    assert "the head of height 4 is not kept here" in ran.err

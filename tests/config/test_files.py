@@ -60,6 +60,6 @@ def test_no_two_local_nodes_share_an_address_and_all_know_the_seed() -> None:
 def test_the_fleet_is_the_local_network() -> None:
     fleet = load_fleet(CONFIGS / "fleet.toml")
     local = [load(path, TABLES)["node"] for path in sorted((CONFIGS / "local").iterdir())]
-    assert sorted((node.name, node.role) for node in fleet.nodes) == [
-        (node.name, node.role) for node in local
-    ]
+    assert sorted(
+        (node.name, node.role, fleet.data_dir(node).resolve()) for node in fleet.nodes
+    ) == [(node.name, node.role, node.data_dir.resolve()) for node in local]

@@ -19,10 +19,12 @@ from tests.status.samples import busy
 ALTERNATE_ON, ALTERNATE_OFF = "\x1b[?1049h", "\x1b[?1049l"
 READ_BYTES = 65536
 LEAD = (
-    "import fcntl, os, sys, termios; "
+    "import fcntl, os, signal, sys, termios; "
+    "signal.signal(signal.SIGINT, signal.default_int_handler); "
     "fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
 )
-"""Makes the terminal that of this session, so that Ctrl-C reaches the command."""
+"""Makes the terminal that of this session, so that Ctrl-C reaches the command, also where the tests were started with
+interrupts ignored, as in the background of a script."""
 
 
 def screen(lines: int = 60) -> Console:
