@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from hashlib import sha256
@@ -47,15 +48,27 @@ class SuiteResult:
 
 def run_seed(shape: FleetShape, seed: int) -> SeedResult:
     """A node that gave up (a spinning task, a merge mismatch, a copied identity) is a violation too."""
-    logging.getLogger("p2pd").setLevel(logging.CRITICAL)  # faults are the point, not news
     failures: list[str] = []
     try:
-        fleet = run_fleet(seed, shape)
+        with _quiet():
+            fleet = run_fleet(seed, shape)
     except* LocalError as group:
         failures += [str(error) for error in _leaves(group)]
     if failures:
         return SeedResult(seed, 0, "", (Violation(seed, "crash", 0, "; ".join(failures)),))
     return SeedResult(seed, fleet.decisions, fleet.trace, tuple(fleet.checkers.violations))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Faults are the point here, and no news."""
+    logger = logging.getLogger("p2pd")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _leaves(group: BaseExceptionGroup[P2pError]) -> Iterator[P2pError]:
