@@ -2,6 +2,8 @@
 
 import json
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from tests.end_to_end.commands import begin, p2pd
 from tests.end_to_end.fleet_bench import Process, gone, naming, processes, until, worker_of
 
 LIMIT_S = 150.0
+SCRIPT = Path(__file__).parents[2] / "scripts" / "load_head.py"
 KEYS = [
     "ok",
     "head",
@@ -42,6 +45,20 @@ def test_a_small_demo_prints_one_line_of_json_and_leaves_its_files_alone(tmp_pat
     assert promoted[-1]["height"] == result["height"]
     assert (directory / "nodes" / "validator1" / "ledger.sqlite").exists()
     assert naming(directory) == []
+    assert abs(result["accuracy"] - result["central_accuracy"]) <= 0.02
+    verify_and_load(directory, tmp_path / "head.safetensors", result["accuracy"])
+
+
+def verify_and_load(directory: Path, out: Path, accuracy: float) -> None:
+    """The lineage holds, and torch alone gets the certified accuracy out of the exported head."""
+    data_dir = directory / "nodes" / "validator1"
+    where = ("--genesis", directory / "genesis.cbor", "--data-dir", data_dir)
+    assert p2pd("heads", "verify", *where).code == 0
+    assert p2pd("heads", "export", *where, "--out", out).code == 0
+    done = subprocess.run(
+        [sys.executable, SCRIPT, out], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert float(done.stdout) == pytest.approx(accuracy, abs=1e-6)
 
 
 def tree(root: int) -> list[Process]:
