@@ -27,6 +27,8 @@ class Job:
     every: int
     threads: int
     path: Path | None
+    traceback: bool = False
+    """Of the user's code, on standard error, where it fails."""
 
 
 def train(job: Job, report: Callable[[str], None]) -> dict[str, Any]:
@@ -38,6 +40,8 @@ def train(job: Job, report: Callable[[str], None]) -> dict[str, Any]:
     command = [sys.executable, "-m", "p2pd.workload.alone", job.module, "--config", job.config]
     command += ["--samples", str(job.samples), "--every", str(job.every)]
     command += ["--threads", str(job.threads)]
+    if job.traceback:
+        command.append("--traceback")
     if job.path is not None:
         command += ["--path", str(job.path)]
     points: list[dict[str, Any]] = []

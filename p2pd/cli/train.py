@@ -22,6 +22,9 @@ def command(  # noqa: PLR0913 - one parameter per option
     workload_path: Annotated[
         Path | None, typer.Option(help="Directory of the module, if it is not installed.")
     ] = None,
+    traceback: Annotated[
+        bool, typer.Option("--traceback", help="If it fails, show the way through your code.")
+    ] = False,
     in_json: AsJson = False,
 ) -> None:
     job = Job(
@@ -31,6 +34,7 @@ def command(  # noqa: PLR0913 - one parameter per option
         every=every or max(1, samples // 20),
         threads=threads,
         path=workload_path,
+        traceback=traceback,
     )
     trained = train(job, report=(lambda _: None) if in_json else say)
     if in_json:

@@ -24,6 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--samples", type=int, required=True, help="how many to train on in all")
     parser.add_argument("--every", type=int, required=True, help="samples between measurements")
     parser.add_argument("--threads", type=int, default=1, help="threads of torch")
+    parser.add_argument("--traceback", action="store_true", help="show where the code failed")
     parser.add_argument("--path", action="append", default=[], help="directory of workloads")
     options = parser.parse_args(arguments)
     sys.path[:0] = options.path
@@ -48,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             report=lambda point: say("point", dataclasses.asdict(point)),
         )
     except Exception as error:  # noqa: BLE001 - around the user's code, which may raise anything
-        traceback.print_exc()
+        if options.traceback:
+            traceback.print_exc()
         say("error", failure_line(error, files))
         return 1
     say("result", {k: v for k, v in dataclasses.asdict(result).items() if k != "points"})

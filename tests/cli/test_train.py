@@ -22,6 +22,22 @@ def test_a_workload_that_is_not_there_is_said(tmp_path: Path) -> None:
     assert ran.err.startswith("p2pd: workload 'nowhere.at_all' cannot be found")
 
 
+def test_a_workload_that_raises_is_one_line_and_its_traceback_is_asked_for(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "broken.py").write_text("def build(config):\n    raise RuntimeError('no luck')\n")
+    words = ("train", "--local", "broken", "--samples", 8, "--workload-path", tmp_path)
+    ran = p2pd(*words)
+    assert ran.code == 1
+    (line,) = ran.err.splitlines()
+    assert "no luck" in line
+    assert "broken.py:2" in line
+    assert capfd.readouterr().err == ""  # of the process that trains
+    asked = p2pd(*words, "--traceback")
+    assert (asked.code, asked.err) == (1, ran.err)
+    assert capfd.readouterr().err.startswith("Traceback")
+
+
 def test_samples_must_be_positive() -> None:
     assert p2pd("train", "--local", "x", "--samples", 0).code == 2
 
