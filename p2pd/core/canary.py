@@ -27,10 +27,10 @@ def regression(new: Evaluation, old: Evaluation) -> int:
 
 def judge(new: Evaluation, base: Evaluation, best: Evaluation | None, canary: Canary) -> int:
     """1 accept, 0 unsure, -1 reject: a head that cannot be evaluated is rejected."""
-    if not new.finite:
+    if not new.finite or not new.private:
         return -1
-    worst = regression(new, base) if base.finite else 0
-    if best is not None and best.finite:
+    worst = regression(new, base) if base.private else 0
+    if best is not None and best.private:
         worst = max(worst, regression(new, best) // BEST_SLACK)
     if worst <= canary.accept:
         return 1

@@ -8,11 +8,8 @@ from p2pd.core.voting.certificate import check_certificate
 from p2pd.errors import RemoteError
 
 
-def check_record(setting: Setting, previous: Decision, record: Record, choices: Choices) -> None:
-    """Checks that record follows previous and was decided by a quorum.
-
-    The choices are those of the record, with all nested signatures verified. What is not checked is what needs
-    tensors: the verdicts, and that the merged artifact is the merge of its cohort; the quorum answers for these.
+def check_certified(setting: Setting, previous: Decision, record: Record) -> None:
+    """Checks that record follows previous and was decided by a quorum, before anything nested in it is looked at.
 
     Raises:
         RemoteError: it does not; the message names the height.
@@ -29,10 +26,26 @@ def check_record(setting: Setting, previous: Decision, record: Record, choices: 
         raise RemoteError(f"height {height}: no certificate")
     if certificate.value != decision.id:
         raise RemoteError(f"height {height}: its certificate is for another decision")
+    electorate = setting.electorate(previous.state.suspended)
     try:
-        check_certificate(
-            setting.electorate(previous.state.suspended), setting.scope(height), certificate
-        )
+        check_certificate(electorate, setting.scope(height), certificate)
+    except RemoteError as error:
+        raise RemoteError(f"height {height}: {error}") from error
+
+
+def check_record(setting: Setting, previous: Decision, record: Record, choices: Choices) -> None:
+    """Checks that record follows previous and was decided by a quorum.
+
+    The choices are those of the record, with all nested signatures verified. What is not checked is what needs
+    tensors: the verdicts, and that the merged artifact is the merge of its cohort; the quorum answers for these.
+
+    Raises:
+        RemoteError: it does not; the message names the height.
+    """
+    check_certified(setting, previous, record)
+    decision = record.decision
+    height = decision.height
+    try:
         check_choices(setting, previous, choices)
         derived = derive(setting, previous, choices, decision.choices, decision.merged)
     except RemoteError as error:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import trio
 
 from p2pd.core.artifact import ArtifactKind
-from p2pd.core.chain import check_record
+from p2pd.core.chain import check_certified, check_record
 from p2pd.core.decision import Decision, Record
 from p2pd.core.derive import Setting, genesis_decision
 from p2pd.core.gates import largest_artifact_bytes
@@ -147,6 +147,8 @@ class Lane:
         async with self._adopting:
             if record.decision.height <= self.decision.height:
                 return
+            # The quorum first: opening choices costs a verification for each object in them.
+            check_certified(self.setting, self.decision, record)
             choices = self.open_choices(record.decision.choices)
             check_record(self.setting, self.decision, record, choices)
             await self.chronicle.adopt(record)

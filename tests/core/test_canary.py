@@ -121,3 +121,9 @@ def test_the_same_losses_give_the_same_integer_and_no_worse_is_no_regression(
     assert turned == value
     if sum(new) <= sum(old):
         assert value <= 0
+
+
+def test_a_head_measured_on_nothing_is_rejected() -> None:
+    """No private sample, no judgement: an empty validation set must not wave heads through."""
+    nothing = Evaluation(ArtifactId(bytes(32)), True, 0, 0, 0, ())
+    assert judge(nothing, nothing, None, Canary(samples=1, accept=0, reject=1)) == -1
