@@ -14,7 +14,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     directory: Annotated[
         Path | None, typer.Option("--dir", help="Where it all lies; by default a temporary one.")
     ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the nodes' data.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep all files, as --dir does.")] = False,
     trainers: Annotated[int, typer.Option(min=1, max=32, help="Trainers.")] = 3,
     validators: Annotated[int, typer.Option(min=1, max=32, help="Validators.")] = 3,
     reducers: Annotated[int, typer.Option(min=0, max=32, help="Reducers.")] = 1,
