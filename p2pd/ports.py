@@ -120,7 +120,6 @@ class Transport(Protocol):
 
 
 class Table(Enum):
-    META = "meta"
     DECISIONS = "decisions"
     """revision + height (8 bytes, big-endian): encoded decision record."""
     VOTING = "voting"

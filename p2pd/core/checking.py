@@ -9,7 +9,7 @@ from p2pd.core.decision import Decision, PlanState
 from p2pd.core.derive import UNDECIDED, Setting
 from p2pd.core.gates import gate, lease_behind
 from p2pd.core.ids import ArtifactId, PublicKey, UpdateId
-from p2pd.core.messages import Candidate, ChoiceKind, Choices, Update, accusation
+from p2pd.core.messages import ChoiceKind, Choices, Update, accusation
 from p2pd.core.revision import Schedule
 from p2pd.core.signed import Signed
 from p2pd.core.standing import may_serve
@@ -168,8 +168,3 @@ def untouched(setting: Setting, previous: Decision, update: Signed[Update]) -> V
     """The verdict of the gates that need no tensors."""
     lease = lease_behind(update, previous, setting.scope(previous.height + 1))
     return gate(update, previous, lease, setting.revision.schema)
-
-
-def needs_tensors(setting: Setting, previous: Decision, candidate: Candidate) -> bool:
-    """Whether a candidate's verdict rests on its tensors."""
-    return untouched(setting, previous, candidate.update) is Verdict.ACCEPTED

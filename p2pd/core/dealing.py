@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from p2pd.core.decision import Lease, Plan, PlanState, Returned, Standing, State
+from p2pd.core.decision import Lease, Plan, PlanState, Returned, State
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId, digest
 from p2pd.core.permutation import shard_at
 from p2pd.core.revision import Revision
@@ -136,7 +136,3 @@ def _shares(wanted: list[int], available: int) -> list[int]:
     for index in range(available - sum(shares)):
         shares[index] += 1
     return shares
-
-
-def standing_of(state: State, peer: PeerId) -> Standing | None:
-    return next((row for row in state.standing if row.peer == peer), None)

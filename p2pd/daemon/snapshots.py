@@ -111,6 +111,7 @@ def _peers(node: Node, flows: Mapping[PeerId, Flow]) -> tuple[PeerInfo, ...]:
                 roles=link.hello.roles if link else record.roles if record else (),
                 address=link.remote if link else record.address if record else "",
                 linked=link is not None,
+                agent=link.hello.agent if link else "",
                 sent_bytes=flow.sent_bytes,
                 received_bytes=flow.received_bytes,
                 sent_bytes_s=flow.sent_bytes_s,

@@ -42,7 +42,6 @@ KEPT_HEADS = 8
 """The last heads stay pinned; older ones make room when the quota asks for it."""
 
 FOR_ALL = frozenset({"report"})
-FOR_JUDGES = frozenset({"beacon", "update", "release", "reduction", "vote", "proposal"})
 VALIDATOR = "validator"
 JUDGES = frozenset({VALIDATOR, "reducer", "bootstrap"})
 """Roles that need what is said about an open window; seeds pass it on."""

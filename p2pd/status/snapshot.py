@@ -38,6 +38,8 @@ class PeerInfo:
     address: str
     linked: bool
     """False: only known of."""
+    agent: str = ""
+    """Program and version, as it says; empty while there is no link."""
     sent_bytes: int = 0
     received_bytes: int = 0
     sent_bytes_s: float = 0.0

@@ -177,20 +177,3 @@ def write_artifact(
                 )
             writer.write(canonical_zero(array, tensor.dtype))
         return writer.finish()
-
-
-def manifest_of_file(path: Path, kind: ArtifactKind, schema: Schema) -> Manifest:
-    """The manifest of a finished artifact.
-
-    Raises:
-        RemoteError: not byte-canonical safetensors of that schema.
-        StoreError: the file cannot be read.
-    """
-    TensorFile(path).require(schema)
-    chunks: list[bytes] = []
-    size_bytes = 0
-    with _storing(path), path.open("rb") as file:
-        while chunk := file.read(CHUNK_BYTES):
-            chunks.append(sha256(chunk).digest())
-            size_bytes += len(chunk)
-    return Manifest(kind, schema.id, size_bytes, tuple(chunks))

@@ -34,7 +34,7 @@ async def main(directory):
         while True:
             content = random.randbytes(1_500_000)
             artifact = await blobs.put(ArtifactKind.HEAD, bytes(32), content)
-            await ledger.commit([Write(Table.META, artifact, b"here")])
+            await ledger.commit([Write(Table.PEERS, artifact, b"here")])
             print(artifact.hex(), flush=True)
 
 trio.run(main, Path(sys.argv[1]))
@@ -74,7 +74,7 @@ def test_i10_what_was_reported_is_there_after_every_kill(tmp_path: Path) -> None
                 StoreSettings(),
                 on_damage=lambda _, why: damage.append(why),
             )
-            assert all(ledger.get(Table.META, artifact) == b"here" for artifact in reported)
+            assert all(ledger.get(Table.PEERS, artifact) == b"here" for artifact in reported)
             trio.run(verify, blobs)
             left = [path.name for path in data.blobs.iterdir() if len(path.stem) != 64]
             assert left == []

@@ -15,7 +15,7 @@ from p2pd.ports import Ledger, Table, Write
 from tests.ports.ledger_contract import CONTRACT
 
 KEYS = st.binary(max_size=3).map(lambda key: key.replace(b"\x02", b"\xff"))
-TABLES = st.sampled_from([Table.META, Table.OBJECTS])
+TABLES = st.sampled_from([Table.PEERS, Table.OBJECTS])
 
 
 def commit(ledger: SqliteLedger, *writes: Write) -> None:
@@ -26,7 +26,7 @@ def commit(ledger: SqliteLedger, *writes: Write) -> None:
     trio.run(main)
 
 
-def put(key: bytes, value: bytes | None, table: Table = Table.META) -> Write:
+def put(key: bytes, value: bytes | None, table: Table = Table.PEERS) -> Write:
     return Write(table, key, value)
 
 
@@ -76,7 +76,7 @@ class LedgerAgainstDictionary(RuleBasedStateMachine):
 
     @invariant()
     def holds_the_same(self) -> None:
-        for table in (Table.META, Table.OBJECTS):
+        for table in (Table.PEERS, Table.OBJECTS):
             for key in (b"", b"\xff", b"\x00"):
                 assert self.ledger.get(table, key) == self.twin.get((table, key))
 
@@ -109,8 +109,8 @@ def test_each_table_is_apart(tmp_path: Path) -> None:
 def test_a_scan_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
     with SqliteLedger(tmp_path / "ledger.sqlite") as ledger:
         commit(ledger, *(put(b"p" + bytes([n]), b"") for n in range(7)), put(b"q", b""))
-        first = ledger.scan(Table.META, b"p", limit=4)
-        rest = ledger.scan(Table.META, b"p", after=first[-1][0], limit=4)
+        first = ledger.scan(Table.PEERS, b"p", limit=4)
+        rest = ledger.scan(Table.PEERS, b"p", after=first[-1][0], limit=4)
         assert [key[1] for key, _ in first + rest] == list(range(7))
 
 
@@ -121,10 +121,10 @@ def test_i10_a_full_disk_keeps_nothing_of_a_commit_and_the_next_one_works(tmp_pa
         ledger._writer.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(StoreError, match=r"ledger\.sqlite: the disk is full"):
             commit(ledger, put(b"old", b"2"), put(b"new", bytes(100_000)))
-        assert (ledger.get(Table.META, b"old"), ledger.get(Table.META, b"new")) == (b"1", None)
+        assert (ledger.get(Table.PEERS, b"old"), ledger.get(Table.PEERS, b"new")) == (b"1", None)
         ledger._writer.execute(f"PRAGMA max_page_count = {pages + 1000}")
         commit(ledger, put(b"new", bytes(100_000)))
-        assert ledger.get(Table.META, b"new") == bytes(100_000)
+        assert ledger.get(Table.PEERS, b"new") == bytes(100_000)
 
 
 def test_i10_a_commit_is_in_the_file_when_the_process_ends_without_closing(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_i10_a_commit_is_in_the_file_when_the_process_ends_without_closing(tmp_p
             copy = crashed.with_name(crashed.name + suffix)
             copy.write_bytes(path.with_name(path.name + suffix).read_bytes())
     with SqliteLedger(crashed) as ledger:
-        assert ledger.get(Table.META, b"vote") == b"cast"
+        assert ledger.get(Table.PEERS, b"vote") == b"cast"
 
 
 def test_i12_a_commit_runs_off_the_loop_and_in_order(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_i12_a_commit_runs_off_the_loop_and_in_order(tmp_path: Path) -> None:
                     nursery.start_soon(
                         ledger.commit, [put(b"key", bytes([n])), put(bytes([n]), b"")]
                     )
-        assert len(ledger.scan(Table.META, b"")) == 21
+        assert len(ledger.scan(Table.PEERS, b"")) == 21
 
     with SqliteLedger(tmp_path / "ledger.sqlite") as ledger:
         trio.run(main, ledger)
@@ -168,7 +168,7 @@ def test_a_cancelled_commit_is_settled_before_the_cancellation_shows(tmp_path: P
 
     with SqliteLedger(tmp_path / "ledger.sqlite") as ledger:
         assert trio.run(main, ledger), "the caller must hear that the commit took place"
-        assert ledger.get(Table.META, b"key") == b"value"
+        assert ledger.get(Table.PEERS, b"key") == b"value"
 
 
 @given(content=st.binary(max_size=200))

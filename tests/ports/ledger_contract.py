@@ -8,11 +8,11 @@ def put(key: bytes, value: bytes | None, table: Table = Table.OBJECTS) -> Write:
 
 
 async def writes_are_kept_and_deleted_together(ledger: Ledger) -> None:
-    await ledger.commit([put(b"a", b"1"), put(b"b", b"2"), put(b"a", b"9", Table.META)])
+    await ledger.commit([put(b"a", b"1"), put(b"b", b"2"), put(b"a", b"9", Table.PEERS)])
     await ledger.commit([put(b"a", None), put(b"b", b"3"), put(b"missing", None)])
     assert ledger.get(Table.OBJECTS, b"a") is None
     assert ledger.get(Table.OBJECTS, b"b") == b"3"
-    assert ledger.get(Table.META, b"a") == b"9"
+    assert ledger.get(Table.PEERS, b"a") == b"9"
 
 
 async def the_last_write_to_a_key_wins(ledger: Ledger) -> None:

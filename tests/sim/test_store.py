@@ -12,7 +12,7 @@ from p2pd.sim.store import MemoryBlobs, MemoryLedger, Moment
 from tests.ports import blob_contract, ledger_contract
 from tests.ports.blob_contract import DATA, SCHEMA, manifest_and_chunks
 
-WRITE = Write(Table.META, b"key", b"value")
+WRITE = Write(Table.PEERS, b"key", b"value")
 
 
 def run(main: Callable[[], Awaitable[None]]) -> None:
@@ -51,7 +51,7 @@ def test_i10_a_crash_in_a_commit_leaves_all_of_it_or_nothing(moment: Moment) -> 
 
     run(main)
     assert not returned
-    assert ledger.get(Table.META, b"key") == (b"value" if moment is Moment.AFTER else None)
+    assert ledger.get(Table.PEERS, b"key") == (b"value" if moment is Moment.AFTER else None)
 
 
 def test_a_full_disk_keeps_nothing_of_a_commit() -> None:
@@ -67,7 +67,7 @@ def test_a_full_disk_keeps_nothing_of_a_commit() -> None:
             await ledger.commit([WRITE])
 
     run(main)
-    assert ledger.get(Table.META, b"key") is None
+    assert ledger.get(Table.PEERS, b"key") is None
 
 
 def test_commits_take_time_one_after_the_other() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, manifest_of
 from p2pd.core.work import Schema, TensorSpec
 from p2pd.errors import LocalError, RemoteError, StoreError
-from p2pd.tensors.files import ArtifactWriter, TensorFile, manifest_of_file, write_artifact
+from p2pd.tensors.files import ArtifactWriter, TensorFile, write_artifact
 from p2pd.tensors.formats import FORMATS
 from p2pd.tensors.layout import MAX_HEADER_BYTES, layout_of
 
@@ -119,7 +119,6 @@ def test_the_manifest_made_while_writing_is_that_of_the_bytes(tmp_path: Path) ->
         manifest = writer.finish()
     raw = (tmp_path / "big").read_bytes()
     assert manifest == manifest_of(ArtifactKind.UPDATE, schema.id, raw)
-    assert manifest == manifest_of_file(tmp_path / "big", ArtifactKind.UPDATE, schema)
     assert len(manifest.chunks) == 3
 
 
@@ -278,5 +277,3 @@ def test_the_first_tensor_that_differs_from_the_schema_is_named(
     write_artifact(tmp_path / "file", ArtifactKind.HEAD, other, arrays)
     with pytest.raises(RemoteError, match=complaint):
         TensorFile(tmp_path / "file").require(SCHEMA)
-    with pytest.raises(RemoteError, match=complaint):
-        manifest_of_file(tmp_path / "file", ArtifactKind.HEAD, SCHEMA)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from p2pd.core.artifact import ArtifactKind
+from p2pd.core.artifact import ArtifactKind, manifest_of
 from p2pd.core.ids import ArtifactId, UpdateId
 from p2pd.core.work import (
     FULL,
@@ -27,7 +27,7 @@ from p2pd.core.work import (
 )
 from p2pd.errors import LocalError, P2pError, RemoteError
 from p2pd.tensors.cohort import CHUNK_ELEMENTS
-from p2pd.tensors.files import ArtifactWriter, TensorFile, manifest_of_file
+from p2pd.tensors.files import ArtifactWriter, TensorFile
 from p2pd.tensors.formats import FORMATS, canonical_zero, encode
 from p2pd.tensors.inspection import inspect
 from p2pd.tensors.merge import merge, rows_to_cut
@@ -83,7 +83,7 @@ class Bench:
         out = self.path()
         merged, manifest = merge(self.paths, job, out, chunk_elements=chunk_elements)
         assert manifest.id == merged.head
-        assert manifest == manifest_of_file(out, ArtifactKind.HEAD, self.schema)
+        assert manifest == manifest_of(ArtifactKind.HEAD, self.schema.id, (out).read_bytes())
         return merged, TensorFile(out)
 
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from p2pd.core.artifact import ArtifactKind
+from p2pd.core.artifact import ArtifactKind, manifest_of
 from p2pd.core.ids import ArtifactId
 from p2pd.core.work import EvaluateJob, Progress, TrainJob
 from p2pd.errors import WorkloadError
-from p2pd.tensors.files import TensorFile, manifest_of_file, write_artifact
+from p2pd.tensors.files import TensorFile, write_artifact
 from p2pd.workload.protocol import BuildCall, Done, EvaluateCall, InitialCall, TrainCall
 from p2pd.workload.session import Session, leased_samples, millionths, private_samples
 
@@ -45,7 +45,9 @@ def test_the_first_head_depends_on_module_and_config_alone(tmp_path: Path) -> No
     assert first == again
     assert first.kind == ArtifactKind.HEAD
     assert first.id != other.id
-    assert first == manifest_of_file(tmp_path / "first", ArtifactKind.HEAD, session.info().schema)
+    assert first == manifest_of(
+        ArtifactKind.HEAD, session.info().schema.id, (tmp_path / "first").read_bytes()
+    )
 
 
 def test_the_first_head_is_the_same_after_training(tmp_path: Path) -> None:

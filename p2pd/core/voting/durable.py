@@ -138,17 +138,6 @@ class Memory:
         ]
         return [message for message in said if message is not None]
 
-    def latest(self) -> list[Signed[Vote] | Signed[Proposal]]:
-        """The newest of each type."""
-        newest: list[Signed[Vote] | Signed[Proposal]] = []
-        if self._proposals:
-            newest.append(self._proposals[max(self._proposals)][0])
-        for step in (Step.PREVOTE, Step.PRECOMMIT):
-            rounds = [round_ for kind, round_ in self._votes if kind == step]
-            if rounds:
-                newest.append(self._votes[step, max(rounds)][0])
-        return newest
-
 
 def _optional(kind: type[T], data: bytes | None) -> T | None:
     return None if data is None else decode(kind, data, limit_bytes=len(data))

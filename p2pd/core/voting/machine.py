@@ -149,10 +149,6 @@ class Machine:
 
     # Questions
 
-    def own_latest(self) -> list[Signed[Vote] | Signed[Proposal]]:
-        """My newest message of each type, to be said again until the height ends."""
-        return self._memory.latest()
-
     def inventory(self) -> Inventory:
         """What I hold of the rounds in play, to be shown to a peer."""
         return self._box.exchange.inventory(self._in_play())

@@ -285,7 +285,7 @@ class Node:
         if self.dead:
             return
         if self.running:
-            said: list[Message] = [self.machine.inventory(), *self.machine.own_latest()]
+            said: list[Message] = [self.machine.inventory()]
             for message in [self.decided] if self.decided else said:
                 self.simulation.broadcast(self.key, message)
         self.simulation.at(1.0, self.gossip)

@@ -46,11 +46,6 @@ def test_i10_what_is_stored_comes_back() -> None:
         prevote(FOUR, 1, 1, A),
         precommit(FOUR, 1, 1, A),
     ]
-    assert again.latest() == [
-        proposal(FOUR, 1, A_CHOICES),
-        prevote(FOUR, 1, 3, None),
-        precommit(FOUR, 1, 1, A),
-    ]
 
 
 def test_i10_a_second_message_of_one_type_and_round_is_a_bug() -> None:

@@ -1,6 +1,6 @@
 """What a validator remembers over a crash."""
 
-from p2pd.core.votes import NO_ROUND, Reason, ReasonKind, Step
+from p2pd.core.votes import Reason, ReasonKind
 from p2pd.core.voting.events import (
     ForeignVote,
     Persist,
@@ -21,7 +21,6 @@ from tests.core.voting.making import (
     into_round,
     locked_on_a,
     precommit,
-    precommitted,
     prevote,
     prevoted,
     proposal,
@@ -156,12 +155,3 @@ def test_a_late_event_for_a_finished_round_makes_no_second_vote() -> None:
     into_round(bench, 1)
     assert sent_votes(bench.checked(A_CHOICES)) == []
     assert bench.machine.handle(ProposalSeen(proposal(FOUR, 0, A_CHOICES)), bench.now_s) == []
-
-
-def test_own_latest_holds_the_newest_message_of_each_type() -> None:
-    bench = locked_on_a()
-    into_round(bench, 1)
-    bench.wait(1.5)
-    latest = [message.content for message in bench.machine.own_latest()]
-    assert latest == [prevoted(1, None, NO_ROUND, *SLOW_PREVOTE), precommitted(0, A)]
-    assert bench.machine.view().step == Step.PREVOTE
