@@ -4,12 +4,9 @@ from p2pd.core.decision import Decision, Lease
 from p2pd.core.ids import PeerId
 from p2pd.core.messages import Update
 from p2pd.core.signed import Scope, Signed
-from p2pd.core.work import Schema, Verdict
+from p2pd.core.work import DTYPE_BYTES, Schema, Verdict
 from p2pd.errors import RemoteError
 
-DTYPE_BYTES = {
-    "F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1,
-}  # fmt: skip
 HEADER_BYTES_PER_TENSOR = 512
 """Generous: a safetensors header entry is a name, a type, a shape and two offsets."""
 

@@ -11,6 +11,10 @@ from p2pd.core.encoding import encode
 from p2pd.core.ids import ArtifactId, UpdateId, digest
 
 MILLION = 1_000_000
+DTYPE_BYTES = {
+    "F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1,
+}  # fmt: skip
+
 FULL = 1024
 """A factor of one: r, k and clip factors are integers from 0 to FULL."""
 
@@ -35,6 +39,13 @@ class Schema:
         names = [tensor.name for tensor in self.tensors]
         if names != sorted(set(names)):
             raise ValueError("tensor names must be sorted and unique")
+        for tensor in self.tensors:
+            if tensor.dtype not in DTYPE_BYTES:
+                raise ValueError(
+                    f"tensor {tensor.name!r:.80} has the unknown type {tensor.dtype!r:.20}"
+                )
+            if any(side < 0 for side in tensor.shape):
+                raise ValueError(f"tensor {tensor.name!r:.80} has a negative side")
 
     @cached_property
     def id(self) -> bytes:

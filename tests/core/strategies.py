@@ -121,6 +121,7 @@ def _special() -> dict[Any, SearchStrategy[Any]]:
             Vote, st.just(Step.PREVOTE), st.integers(9, 99), ids, st.integers(-1, 8), st.just(())
         ),
     )
+    sides = st.integers(0, 2**64 - 1)
     return {
         Vote: votes,
         Proposal: st.one_of(
@@ -135,7 +136,9 @@ def _special() -> dict[Any, SearchStrategy[Any]]:
                 Candidate, any_of(Signed[Update]), st.sampled_from(Verdict), st.just(FULL)
             )
         ),
-        Schema: st.dictionaries(names, st.lists(ints, max_size=3).map(tuple), max_size=3).map(_schema),
+        Schema: st.dictionaries(names, st.lists(sides, max_size=3).map(tuple), max_size=3).map(
+            _schema
+        ),
         MergeRule: st.builds(
             MergeRule, st.just("mean"), counts, st.integers(0, MILLION // 2 - 1)
         ),

@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
-from p2pd.core.gates import DTYPE_BYTES, gate, largest_artifact_bytes, lease_behind
+from p2pd.core.gates import gate, largest_artifact_bytes, lease_behind
 from p2pd.core.ids import ArtifactId, DecisionId, NetworkId, TermId
 from p2pd.core.messages import Candidate, Release, Update
-from p2pd.core.work import FULL, Schema, TensorSpec, Verdict
+from p2pd.core.work import DTYPE_BYTES, FULL, Schema, TensorSpec, Verdict
 from p2pd.errors import RemoteError
 from tests.core.builders import SETTING, STRANGER, TRAINERS, running, update
 
@@ -93,3 +93,14 @@ def test_other_messages_have_their_bounds() -> None:
     for r in (0, 128, FULL - 1, FULL + 1):
         with pytest.raises(ValueError, match="r must be 1024"):
             Candidate(update(DEALT, TRAINERS[0]), Verdict.ACCEPTED, r)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "words"),
+    [("F8", (2,), "unknown type 'F8'"), ("F32", (2, -1), "negative side")],
+)
+def test_a_schema_of_what_no_tensor_can_be_is_refused(
+    dtype: str, shape: tuple[int, ...], words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        Schema((TensorSpec("t", dtype, shape, False),))
