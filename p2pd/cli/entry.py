@@ -43,6 +43,7 @@ COMMANDS = {
     "config": Command(
         "config", "Check a configuration, or show it as it takes effect.", group=True
     ),
+    "bench": Command("bench", "Measure what this machine does, beside floors of the same run."),
     "sim": Command("sim", "Run whole fleets in virtual time, with faults, from a seed."),
 }
 """With their help, so that `p2pd --help` imports none of them."""

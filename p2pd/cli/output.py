@@ -19,6 +19,12 @@ def warn(line: str) -> None:
     sys.stderr.write(f"p2pd: warning: {line}\n")
 
 
+def progress(line: str) -> None:
+    """On its way to a result: not part of what a command writes to standard output."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
 def say_json(value: object) -> None:
     say(json.dumps(value, allow_nan=False, ensure_ascii=False))
 

@@ -13,8 +13,17 @@ PIPE_COLUMNS = 160
 """Where there is no screen, nothing need be cut."""
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
-    """Columns whose name begins with > are set to the right."""
+def print_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    title: str = "",
+    *,
+    to_errors: bool = False,
+) -> None:
+    """Columns whose name begins with > are set to the right.
+
+    to_errors: on standard error, where standard output is for scripts.
+    """
     heading = Text(printable(title), style="bold") if title else None
     table = Table(box=None, pad_edge=False, title=heading, title_justify="left")
     for name in columns:
@@ -22,8 +31,10 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: st
         table.add_column(name.lstrip(">"), justify="right" if right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
-    console().print(table)
+    console(to_errors=to_errors).print(table)
 
 
-def console() -> Console:
-    return Console(width=None if sys.stdout.isatty() else PIPE_COLUMNS, highlight=False)
+def console(*, to_errors: bool = False) -> Console:
+    stream = sys.stderr if to_errors else sys.stdout
+    width = None if stream.isatty() else PIPE_COLUMNS
+    return Console(file=stream, width=width, highlight=False)

@@ -123,6 +123,8 @@ class FleetResult:
     last: Decision
     """The highest decision that anybody adopted."""
     peers: dict[str, PeerId]
+    virtual_s: float
+    """How long it took, on the fleet's own clock."""
 
 
 class SimFleet:
@@ -309,6 +311,7 @@ def run_fleet(seed: int, shape: FleetShape) -> FleetResult:
     results: list[FleetResult] = []
 
     async def main() -> None:
+        started_s = trio.current_time()
         async with trio.open_nursery() as nursery:
             fleet = SimFleet(seed, shape, nursery)
             finished = await fleet.run()
@@ -321,6 +324,7 @@ def run_fleet(seed: int, shape: FleetShape) -> FleetResult:
                     height,
                     fleet.checkers.chain[height],
                     {name: peer_id(signer.key) for name, signer in fleet.signers.items()},
+                    trio.current_time() - started_s,
                 )
             )
             nursery.cancel_scope.cancel()

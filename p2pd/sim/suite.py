@@ -24,6 +24,8 @@ class SeedResult:
     decisions: int
     trace: str
     violations: tuple[Violation, ...]
+    virtual_s: float = 0.0
+    """How long the fleet took, on its own clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,8 @@ def run_seed(shape: FleetShape, seed: int) -> SeedResult:
         failures += [str(error) for error in _leaves(group)]
     if failures:
         return SeedResult(seed, 0, "", (Violation(seed, "crash", 0, "; ".join(failures)),))
-    return SeedResult(seed, fleet.decisions, fleet.trace, tuple(fleet.checkers.violations))
+    violations = tuple(fleet.checkers.violations)
+    return SeedResult(seed, fleet.decisions, fleet.trace, violations, fleet.virtual_s)
 
 
 @contextmanager

@@ -1,0 +1,38 @@
+"""The benches, by name: each is a module of this package with a function run(options).
+
+To add one: a module, and a line in BENCHES.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+
+from p2pd.bench.rows import Row
+from p2pd.errors import UsageError
+
+BENCHES = {
+    "simulate": "virtual seconds and decisions per second of the simulator",
+}
+"""With what each measures. The module is imported only when it is run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    say: Callable[[str], None]
+    """Progress, for people."""
+    sizes_mb: tuple[float, ...] = ()
+    """Of the models or files, in 10**6 bytes; empty for those that the bench is known for."""
+    repeats: int | None = None
+    """Of what is timed; None for as many as the bench thinks fit."""
+
+
+def run_bench(name: str, options: Options) -> Sequence[Row]:
+    """
+    Raises:
+        UsageError: there is no such bench.
+        P2pError: what it measures failed.
+    """
+    if name not in BENCHES:
+        raise UsageError(f"there is no bench {name!r}: known are {', '.join(BENCHES)}")
+    run: Callable[[Options], Sequence[Row]] = vars(import_module(f"p2pd.bench.{name}"))["run"]
+    return run(options)
