@@ -118,6 +118,7 @@ class Node:
     def connected(self, link: Link) -> None:
         for lane in self.lanes.values():
             lane.greet(link)
+        self.transfer.linked(link.peer)
         self.discovery.connected(link)
 
     def disconnected(self, link: Link, why: str) -> None:

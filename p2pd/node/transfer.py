@@ -175,6 +175,11 @@ class Transfer:
                 download.providers[peer] = _Provider(peer, bad=(peer, artifact) in self._bad)
         download.changed.set()
 
+    def linked(self, peer: PeerId) -> None:
+        """Whoever is linked from now on may be asked for all that is still wanted."""
+        for artifact in self._downloads:
+            self.offer(artifact, (peer,))
+
     def downloads(self) -> tuple[DownloadView, ...]:
         return tuple(self._view(self._downloads[artifact]) for artifact in sorted(self._downloads))
 

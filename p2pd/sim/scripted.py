@@ -103,13 +103,15 @@ class ScriptedWorker:
     dice: Random
     failures: float = 0.0
     """Share of leases on which the workload raises."""
+    train_s: tuple[float, float] = (0.5, 3.0)
+    """What a lease takes: between these."""
 
     async def info(self) -> WorkloadInfo:
         await trio.sleep(0.5)
         return WorkloadInfo(SCHEMA, TRAIN_SAMPLES, "closeness", True, SOURCE)
 
     async def train(self, job: TrainJob) -> TrainResult:
-        await trio.sleep(self.dice.uniform(0.5, 3.0))
+        await trio.sleep(self.dice.uniform(*self.train_s))
         if self.dice.random() < self.failures:
             raise WorkloadError("scripted failure in step 3")
         values = load_vector(self.blobs, job.base).values

@@ -1,0 +1,62 @@
+"""Reported faults of restarts: a run that was stopped goes on as if it had not been, and the newest state wins."""
+
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from p2pd.core.ids import ArtifactId
+from p2pd.sim.links import Partition
+from tests.faults.scene import Scene, calm, play, promoted
+
+HEADS = 10
+
+
+def heads_of(script: Callable[[Scene], Awaitable[None]]) -> list[ArtifactId]:
+    """Without reducers, what is decided depends on the cohorts alone."""
+    shape = calm(reducers=0)
+    pace = {f"trainer{n}": 1.0 for n in range(1, 4)}
+    scene = play(script, shape, paces=pace)
+    return [decision.head for decision in promoted(scene.chain)]
+
+
+def test_a_run_stopped_on_all_nodes_goes_on_to_the_same_heads() -> None:
+    async def undisturbed(scene: Scene) -> None:
+        scene.start(*scene.fleet.shape.names())
+        await scene.promotes(HEADS + 5)
+
+    async def stopped(scene: Scene) -> None:
+        names = scene.fleet.shape.names()
+        scene.start(*names)
+        await scene.promotes(HEADS)
+        await scene.until("all have adopted it", lambda: scene.agreed)
+        scene.kill(*names)
+        await trio.sleep(120)
+        scene.start(*names)
+        await scene.promotes(HEADS + 5)
+
+    assert heads_of(stopped)[: HEADS + 5] == heads_of(undisturbed)[: HEADS + 5]
+
+
+def test_a_newcomer_takes_the_newest_of_what_its_neighbours_offer_and_that_alone() -> None:
+    stale = ("seed1", "viewer1", "trainer3")
+
+    async def script(scene: Scene) -> None:
+        scene.start(*(name for name in scene.fleet.shape.names() if name != "trainer4"))
+        await scene.promotes(3)
+        await scene.until("all have adopted it", lambda: scene.agreed)
+        current = frozenset(scene.fleet.shape.names()) - {*stale, "trainer4"}
+        scene.fleet.network.cut(Partition(frozenset(stale), current))
+        old = {decision.head for decision in scene.chain}
+        await scene.promotes(6)
+        scene.start("trainer4")
+        life = scene.fleet.lives["trainer4"]
+        await scene.until(
+            "the newcomer is up to date",
+            lambda: life.lane is not None and life.lane.decision.height >= scene.tip.height,
+            limit_s=30,
+        )
+        await scene.promotes(8)
+        held = {head for head in old if life.blobs.has(head)}
+        assert held == set(), "an old head was fetched too"
+
+    play(script, calm(trainers=4))
