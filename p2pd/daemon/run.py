@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from random import Random, SystemRandom
@@ -18,6 +19,7 @@ from p2pd.config.loading import Override
 from p2pd.config.names import parse_seed
 from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest
 from p2pd.core.genesis import SignedGenesis
+from p2pd.core.health import Health
 from p2pd.core.hello import PROTOCOL_VERSION, Hello
 from p2pd.core.ids import ArtifactId, PeerId, peer_id, short
 from p2pd.core.revision import SignedRevision
@@ -42,6 +44,7 @@ from p2pd.io.worker import WorkerProcess, WorkerSettings
 from p2pd.node.discovery import Seed
 from p2pd.node.node import Node, Parts
 from p2pd.node.plugins import load_role
+from p2pd.node.supervision import Supervision, Supervisor, bug_in
 from p2pd.ports import Math, RolePlugin, Worker
 from p2pd.status.snapshot import to_json
 
@@ -106,7 +109,7 @@ async def _serve(given: Given, directory: DataDirectory) -> int:
         log.info("left")
         return OK
     for failure in failures:
-        log.error("%s", failure)
+        log.error("%s", failure, exc_info=bug_in(failure))
     return USAGE if any(isinstance(failure, UsageError) for failure in failures) else FAILED
 
 
@@ -142,8 +145,10 @@ async def _run_node(given: Given, directory: DataDirectory) -> None:
     async with AsyncExitStack() as stack:
         ledger = stack.enter_context(SqliteLedger(directory.ledger))
         blobs = FileBlobStore(directory.blobs, config.store, on_damage=_damaged)
+        dice, health = Random(SystemRandom().getrandbits(64)), Health()
+        supervision = Supervisor(health, dice)
         math = await _math(stack, given.plugin, blobs)
-        worker = await stack.enter_async_context(_worker(given, blobs))
+        worker = await stack.enter_async_context(_worker(given, blobs, supervision))
         transport = QuicTransport(
             config.overlay, Identity(signer.seed), lambda address: _hello(given, address)
         )
@@ -154,8 +159,10 @@ async def _run_node(given: Given, directory: DataDirectory) -> None:
             blobs=blobs,
             math=math,
             worker=worker,
-            dice=Random(SystemRandom().getrandbits(64)),
+            dice=dice,
             now_ms=lambda: time.time_ns() // 1_000_000,
+            health=health,
+            supervision=supervision,
         )
         seeds = [Seed(seed.address, seed.peer) for seed in map(parse_seed, config.network.seeds)]
         node = Node(parts, given.genesis.genesis, given.plugin, seeds)
@@ -180,7 +187,8 @@ async def _serve_node(
 
     async def check_workload() -> None:
         if given.plugin.needs_worker:
-            await node.worker.info()
+            with node.supervision.vital("workload"):
+                await node.worker.info()
 
     async def announce() -> None:
         await trio.lowlevel.checkpoint()
@@ -194,10 +202,13 @@ async def _serve_node(
         if given.plugin.name == "validator" and not _has_seat(given, transport.peer):
             log.warning("this key holds no seat in the genesis: the node follows and does not vote")
 
-    async def control() -> None:
-        await serve_control(directory.path, answer)
-
-    await node.run(announce, control, check_workload, rates.run)
+    keep = node.supervision.keep
+    await node.run(
+        announce,
+        partial(keep, "control", partial(serve_control, directory.path, answer)),
+        check_workload,
+        partial(keep, "rates", rates.run),
+    )
 
 
 def _has_seat(given: Given, peer: PeerId) -> bool:
@@ -222,7 +233,9 @@ async def _math(stack: AsyncExitStack, plugin: RolePlugin, blobs: FileBlobStore)
 
 
 @asynccontextmanager
-async def _worker(given: Given, blobs: FileBlobStore) -> AsyncIterator[Worker]:
+async def _worker(
+    given: Given, blobs: FileBlobStore, supervision: Supervision
+) -> AsyncIterator[Worker]:
     if not given.plugin.needs_worker or given.revision is None:
         yield NoWorker()
         return
@@ -239,8 +252,13 @@ async def _worker(given: Given, blobs: FileBlobStore) -> AsyncIterator[Worker]:
         evaluate_s=limits.evaluate_s,
     )
     worker = WorkerProcess(settings, blobs, workload_log.info)
+
+    async def serve(*, task_status: trio.TaskStatus[None]) -> None:
+        with supervision.vital("worker"):
+            await worker.run(task_status=task_status)
+
     async with trio.open_nursery() as nursery:
-        await nursery.start(worker.run)
+        await nursery.start(serve)
         yield CheckedWorker(worker, given.revision.revision)
         nursery.cancel_scope.cancel()
 

@@ -86,7 +86,7 @@ class Snapshots:
 
 
 def _degraded(node: Node) -> tuple[str, ...]:
-    found = []
+    found = list(node.health.troubles())
     if not node.transport.links():
         found.append("no links to other nodes")
     if node.discovery.twin is not None:

@@ -51,6 +51,8 @@ class CatchUp:
 
     async def run(self) -> None:
         """Asks one peer after the other, until cancelled."""
+        self._asked.clear()
+        self._news.set()
         async with trio.open_nursery() as nursery:
             while True:
                 await self._news.wait()

@@ -25,6 +25,7 @@ from p2pd.errors import RemoteError, StoreError, UnreachableError
 from p2pd.node.catch_up import CatchUp
 from p2pd.node.chronicle import Chronicle
 from p2pd.node.driver import Inbox, drive
+from p2pd.node.supervision import Supervision
 from p2pd.node.transfer import Transfer
 from p2pd.node.wanted import Wanted
 from p2pd.ports import BlobStore, Ledger, Link, Math, Role, RolePlugin, Signer, Transport, Worker
@@ -73,6 +74,7 @@ class Hub(Protocol):
     math: Math
     worker: Worker
     private_seed: int
+    supervision: Supervision
 
 
 class Lane:
@@ -246,10 +248,12 @@ class Lane:
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._reconcile)
-            nursery.start_soon(self._catch_up.run)
-            nursery.start_soon(self._keep_reports)
-            await self._serve()
+            keep = self._hub.supervision.keep
+            nursery.start_soon(keep, "reconciliation", self._reconcile)
+            nursery.start_soon(keep, "catching up", self._catch_up.run)
+            nursery.start_soon(keep, "reports", self._keep_reports)
+            with self._hub.supervision.vital(f"role {self._plugin.name}"):
+                await self._serve()
 
     async def _serve(self) -> None:
         await drive(self.role, self.inbox)

@@ -2,8 +2,8 @@
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from random import Random
 
 import trio
@@ -11,6 +11,7 @@ import trio
 from p2pd.core.derive import Setting
 from p2pd.core.encoding import encode
 from p2pd.core.genesis import Genesis
+from p2pd.core.health import Health
 from p2pd.core.ids import ArtifactId, PeerId, RevisionId, digest, short
 from p2pd.core.revision import SignedRevision
 from p2pd.core.talk import (
@@ -31,6 +32,7 @@ from p2pd.errors import RemoteError
 from p2pd.node.catch_up import RECORDS_BYTES
 from p2pd.node.discovery import Discovery, DiscoverySettings, Seed
 from p2pd.node.lane import Lane
+from p2pd.node.supervision import Supervision, Task, Unsupervised
 from p2pd.node.transfer import Transfer
 from p2pd.ports import BlobStore, Ledger, Link, Math, RolePlugin, Signer, Transport, Worker
 from p2pd.wire.envelope import load
@@ -56,6 +58,8 @@ class Parts:
     dice: Random
     now_ms: Callable[[], int]
     """Wall clock, for peer records only."""
+    health: Health = field(default_factory=Health)
+    supervision: Supervision = field(default_factory=Unsupervised)
 
 
 class Node:
@@ -70,6 +74,8 @@ class Node:
         self.blobs = parts.blobs
         self.math = parts.math
         self.worker = parts.worker
+        self.health = parts.health
+        self.supervision = parts.supervision
         self.genesis = genesis
         self.plugin = plugin
         self.lanes: dict[RevisionId, Lane] = {}
@@ -101,17 +107,21 @@ class Node:
         self.lanes[signed.revision.id] = lane
         return lane
 
-    async def run(self, *more: Callable[[], Awaitable[None]]) -> None:
+    async def run(self, *more: Task) -> None:
         """Runs the transport, all lanes and what else the composition root adds, until cancelled."""
         for lane in self.lanes.values():
             await lane.open()
         async with trio.open_nursery() as nursery:
-            await nursery.start(self.transport.run, self)
-            nursery.start_soon(self.discovery.run)
+            await nursery.start(self._serve_links)
+            nursery.start_soon(self.supervision.keep, "discovery", self.discovery.run)
             for lane in self.lanes.values():
                 nursery.start_soon(lane.run)
             for task in more:
                 nursery.start_soon(task)
+
+    async def _serve_links(self, *, task_status: trio.TaskStatus[None]) -> None:
+        with self.supervision.vital("transport"):
+            await self.transport.run(self, task_status=task_status)
 
     # LinkHandler
 
