@@ -103,9 +103,17 @@ def _difference(missing: list[str], foreign: list[str]) -> str:
 
 
 def _dtype_name(name: str, tensor: torch.Tensor) -> str:
+    if tensor.layout is not torch.strided:
+        raise WorkloadError(f"{name} is {_short(tensor.layout)}: a head holds dense tensors only")
     if tensor.dtype not in DTYPE_NAMES:
-        raise WorkloadError(f"{name} is {tensor.dtype}: a head holds {', '.join(DTYPES)} only")
+        raise WorkloadError(
+            f"{name} is {_short(tensor.dtype)}: a head holds {', '.join(DTYPES)} only"
+        )
     return DTYPE_NAMES[tensor.dtype]
+
+
+def _short(kind: torch.dtype | torch.layout) -> str:
+    return str(kind).removeprefix("torch.")
 
 
 def _is_buffer(tensor: torch.Tensor) -> bool:

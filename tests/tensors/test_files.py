@@ -1,4 +1,3 @@
-import importlib.util
 import json
 import struct
 from pathlib import Path
@@ -6,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -85,10 +85,8 @@ def test_a_file_loads_in_torch_with_a_plain_safetensors_reader(tmp_path: Path) -
     assert loaded["none"].shape == (0, 7)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("safetensors") is None, reason="not installed")
 def test_a_file_loads_in_safetensors_itself(tmp_path: Path) -> None:
-    safetensors = importlib.import_module("safetensors.torch")
-    loaded = safetensors.load(written(tmp_path))
+    loaded = safetensors.torch.load(written(tmp_path))
     assert loaded["a"].tolist() == [[-2, -1, 0], [1, 2, 3]]
 
 

@@ -101,5 +101,5 @@ def test_two_names_that_become_one_are_refused() -> None:
 def test_a_type_that_no_head_can_hold_is_refused_by_name() -> None:
     model = nn.Module()
     model.register_buffer("spectrum", torch.zeros(2, dtype=torch.complex64))
-    with pytest.raises(WorkloadError, match=r"spectrum is torch\.complex64"):
+    with pytest.raises(WorkloadError, match="spectrum is complex64"):
         schema_of(model)
