@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from p2pd.workload.contract import Workload
     from p2pd.workload.learner import Learner, from_loaders
+    from p2pd.workload.pipelines import Indexed, Pipeline
+    from p2pd.workload.streams import Generated
 
-__all__ = ["Learner", "Workload", "from_loaders"]
+__all__ = ["Generated", "Indexed", "Learner", "Pipeline", "Workload", "from_loaders"]
 
 _HOMES = {
+    "Generated": "p2pd.workload.streams",
+    "Indexed": "p2pd.workload.pipelines",
     "Learner": "p2pd.workload.learner",
+    "Pipeline": "p2pd.workload.pipelines",
     "Workload": "p2pd.workload.contract",
     "from_loaders": "p2pd.workload.learner",
 }

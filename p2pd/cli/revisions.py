@@ -48,6 +48,8 @@ def revision_json(revision: Revision) -> dict[str, object]:
         "config": json.loads(revision.workload.config),
         "source": revision.workload.source.hex(),
         "metric": revision.workload.metric,
+        "data": revision.data.kind,
+        "data_descriptor": revision.data.descriptor,
         "samples": revision.data.samples,
         "shard_samples": revision.data.shard_samples,
         "parameters": sum(prod(t.shape) for t in revision.schema.tensors if not t.buffer),
@@ -80,12 +82,17 @@ def cost_lines(published: Published) -> list[str]:
         f"record     {published.record_file}",
         f"head       {published.head_file}",
         f"workload   {revision.workload.module}, source {revision.workload.source.hex()}",
-        f"data       {revision.data.samples} samples in {revision.data.shards} microshards",
+        f"data       {revision.data.kind}, {revision.data.samples} samples in "
+        f"{revision.data.shards} microshards{_named(revision.data.descriptor)}",
         f"update     {size(published.update_bytes)}: what each trainer sends per window",
         f"validator  takes in {size(published.window_bytes)} per window from a full roster of "
         f"{schedule.max_roster}: {size(round(rate))}/s over a deadline of {deadline_s:g} s",
         f"trainer    takes in one head per window: {size(published.update_bytes)}",
     ]
+
+
+def _named(descriptor: str) -> str:
+    return f": {descriptor}" if descriptor else ""
 
 
 def size(count: int) -> str:

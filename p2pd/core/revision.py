@@ -8,6 +8,8 @@ from p2pd.core.genesis import Endorsement
 from p2pd.core.ids import ID_BYTES, ArtifactId, NetworkId, RevisionId, digest
 from p2pd.core.work import MergeRule, OuterRule, Schema
 
+DATA_KINDS = ("indexed", "generated")
+MAX_DESCRIPTOR_CHARACTERS = 500
 MAX_PLAN_SHARDS = 2**17
 """A decision holds all leases of its plan, and must fit into a record."""
 
@@ -27,14 +29,21 @@ class WorkloadSpec:
 @dataclass(frozen=True, slots=True)
 class DataSpec:
     kind: str
-    """indexed: a map-style data set that every node builds alike."""
+    """indexed: a map-style data set that every node builds alike. generated: a virtual stream, each sample of
+    which follows from its number and a seed, so that validators make any slice of it again."""
     samples: int
     shard_samples: int
     """Size of a microshard, the smallest unit that is leased."""
+    descriptor: str = ""
+    """What the workload calls its data: a node that calls its own by another name refuses to work."""
 
     def __post_init__(self) -> None:
-        if self.kind != "indexed":
-            raise ValueError(f"data kind {self.kind!r} is not supported; only indexed is")
+        if self.kind not in DATA_KINDS:
+            raise ValueError(f"data kind {self.kind!r} is none of {', '.join(DATA_KINDS)}")
+        if len(self.descriptor) > MAX_DESCRIPTOR_CHARACTERS:
+            raise ValueError(
+                f"a data descriptor has at most {MAX_DESCRIPTOR_CHARACTERS} characters"
+            )
         if self.samples < 1 or not 1 <= self.shard_samples <= self.samples:
             raise ValueError("data must have samples, and microshards of 1 to all of them")
 

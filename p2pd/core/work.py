@@ -3,7 +3,7 @@
 Units: samples, inner steps, seconds; losses and metrics in millionths: no float is compared across machines.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 
@@ -68,6 +68,17 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class DataInfo:
+    """What a workload says of its training data."""
+
+    kind: str
+    """As in the revision's DataSpec."""
+    descriptor: str
+    root: str
+    """Where the data lie on this machine, for people; empty where that means nothing."""
+
+
+@dataclass(frozen=True, slots=True)
 class WorkloadInfo:
     """What the workload turned out to be, once built."""
 
@@ -77,6 +88,7 @@ class WorkloadInfo:
     higher_is_better: bool
     source: bytes
     """SHA-256 of the workload's source; a node whose digest differs from the revision's refuses."""
+    data: DataInfo = field(default=DataInfo("indexed", "", ""))
 
 
 @dataclass(frozen=True, slots=True)

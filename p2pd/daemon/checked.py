@@ -26,6 +26,13 @@ class CheckedWorker:
                 f"workload {wanted.module} builds another model or data set here "
                 f"({info.train_samples} samples, the revision says {revision.data.samples})"
             )
+        data, named = info.data, revision.data
+        if (data.kind, data.descriptor) != (named.kind, named.descriptor):
+            raise WorkloadError(
+                f"workload {wanted.module} has other data{f' in {data.root}' if data.root else ''}: "
+                f"{data.kind} {data.descriptor!r}, the revision names "
+                f"{named.kind} {named.descriptor!r}: install the revision's data"
+            )
         return info
 
     async def train(self, job: TrainJob) -> TrainResult:

@@ -217,7 +217,12 @@ def _revision(request: PublishRequest, info: WorkloadInfo, head: Manifest) -> Re
                 names.workload, names.config, info.source, info.metric, info.higher_is_better
             ),
             schema=info.schema,
-            data=DataSpec("indexed", info.train_samples, request.schedule.shard_samples),
+            data=DataSpec(
+                info.data.kind,
+                info.train_samples,
+                request.schedule.shard_samples,
+                info.data.descriptor,
+            ),
             schedule=schedule,
             merge=merge,
             outer=OuterRule("mean", MILLION, 0),

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from p2pd.core.work import Schema
+from p2pd.workload.pipelines import Indexed, Pipeline
 
 if TYPE_CHECKING:
     import torch
@@ -61,6 +62,11 @@ class Workload(ABC):
     metric: str
     """Name of what evaluate measures, for people."""
     higher_is_better: bool
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """Where the training samples come from; unless overridden, a data set of which nothing is said."""
+        return Indexed()
 
     @property
     @abstractmethod

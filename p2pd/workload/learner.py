@@ -23,6 +23,7 @@ from p2pd.errors import WorkloadError
 from p2pd.workload.contract import Evaluated, Lease, Pause, Trained, Workload
 from p2pd.workload.loaders import Samples, samples_of
 from p2pd.workload.metrics import Metric, metric_of
+from p2pd.workload.pipelines import Indexed, Pipeline
 from p2pd.workload.schedule import Schedule
 from p2pd.workload.state import load_into, schema_of, state_of
 
@@ -45,10 +46,12 @@ def from_loaders(
     valid_loader: DataLoader[Any],
     metric: str | Metric = "accuracy",
     higher_is_better: bool = True,
+    data: Pipeline | None = None,
 ) -> Workload:
     """A workload of an existing training set-up, all parts of which stay as they are.
 
-    metric is "accuracy", "loss", or a function (outputs, targets) -> (sum, count).
+    metric is "accuracy", "loss", or a function (outputs, targets) -> (sum, count). data says what the
+    samples are; left out, a Generated data set speaks for itself, and of others nothing is said.
 
     Raises:
         WorkloadError: a part cannot serve here; the message says what to do.
@@ -61,10 +64,14 @@ def from_loaders(
         function,
     )
     workload.metric, workload.higher_is_better = name, higher_is_better
+    given = train_loader.dataset
+    workload.data = data or (given if isinstance(given, Pipeline) else Indexed())
     return workload
 
 
 class _LoaderWorkload(Workload):
+    data: Pipeline
+
     def __init__(
         self, learner: Learner, train: Samples, valid: Samples, metric: Metric | None
     ) -> None:
@@ -73,6 +80,10 @@ class _LoaderWorkload(Workload):
         self._measure = metric
         self._schedule = Schedule(learner.optimizer, learner.scheduler)
         self._device = next((tensor.device for tensor in learner.model.parameters()), None)
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return self.data
 
     @property
     def train_samples(self) -> int:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
+from p2pd.core.ids import ID_BYTES
+from p2pd.core.permutation import shard_at
 from p2pd.errors import WorkloadError
 from p2pd.workload.contract import Lease
 from p2pd.workload.session import build_workload
@@ -86,14 +88,17 @@ def train_alone(
 def _stretches(
     train_samples: int, samples: int, every: int, chance: random.Random
 ) -> Iterator[list[int]]:
-    """Consecutive pieces of one permutation per epoch; a piece may reach into the next epoch."""
-    order: list[int] = []
+    """Consecutive pieces of one permutation per epoch; a piece may reach into the next epoch.
+
+    Computed place by place, as a network deals its microshards: a stream may be longer than memory.
+    """
+    place = 0
+    key = chance.randbytes(ID_BYTES)
     while samples > 0:
         size = min(every, samples)
-        while len(order) < size:
-            order += chance.sample(range(train_samples), train_samples)
-        yield order[:size]
-        del order[:size]
+        places = range(place, place + size)
+        yield [shard_at(key, *divmod(one, train_samples), train_samples) for one in places]
+        place += size
         samples -= size
 
 

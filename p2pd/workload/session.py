@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from p2pd.core.artifact import ArtifactKind, Manifest
-from p2pd.core.work import MILLION, EvaluateJob, Evaluation, TrainJob, WorkloadInfo
+from p2pd.core.work import MILLION, DataInfo, EvaluateJob, Evaluation, TrainJob, WorkloadInfo
 from p2pd.errors import WorkloadError
 from p2pd.workload.contract import Lease, Pause, Workload
 from p2pd.workload.heads import read_head, write_state
@@ -36,12 +36,15 @@ class Session:
         self._fresh = True
 
     def info(self) -> WorkloadInfo:
+        pipeline = self._workload.pipeline
+        root = pipeline.local_root()
         return WorkloadInfo(
             self._schema,
             self._workload.train_samples,
             self._workload.metric,
             self._workload.higher_is_better,
             self._source,
+            DataInfo(pipeline.kind(), pipeline.descriptor(), str(root) if root else ""),
         )
 
     def initial(self, call: InitialCall) -> Manifest:

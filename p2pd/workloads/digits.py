@@ -4,12 +4,10 @@
 hidden, seed. Source: UCI ML hand-written digits, in scikit-learn's datasets/data/digits.csv.gz.
 """
 
-import difflib
 import gzip
-import math
 import random
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -23,6 +21,7 @@ from torch.utils.data import DataLoader, Subset, TensorDataset
 
 from p2pd import Learner, Workload, from_loaders
 from p2pd.errors import WorkloadError
+from p2pd.workloads.settings import LEAST, parse
 
 PIXELS = 64
 GREY_MAX = 16
@@ -38,16 +37,16 @@ HALF_LIFE_STEPS = 200
 class DigitsConfig:
     lr: float = 0.1
     """Peak learning rate; positive."""
-    batch: int = 8
+    batch: int = field(default=8, metadata={LEAST: 1})
     """Samples per step; positive. Small: a lease of a few hundred samples has many steps."""
-    hidden: int = 256
+    hidden: int = field(default=256, metadata={LEAST: 1})
     """Width of the hidden layer; positive."""
     seed: int = 0
     """Of the initial weights."""
 
 
 def build(config: Mapping[str, object]) -> Workload:
-    settings = parse(config)
+    settings = parse(DigitsConfig, "digits", config)
     model = nn.Sequential(
         nn.Linear(PIXELS, settings.hidden), nn.ReLU(), nn.Linear(settings.hidden, CLASSES)
     )
@@ -67,24 +66,6 @@ def rate(step: int) -> float:
     """Factor of the learning rate: up in a few steps, then halved again and again."""
     warm_up = min(1.0, (step + 1) / WARM_UP_STEPS)
     return float(warm_up * 0.5 ** (step / HALF_LIFE_STEPS))
-
-
-def parse(config: Mapping[str, object]) -> DigitsConfig:
-    """Raises WorkloadError, naming the key."""
-    values: dict[str, object] = asdict(DigitsConfig())
-    for key, value in config.items():
-        if key not in values:
-            near = difflib.get_close_matches(key, values, 1, 0.0)[0]
-            raise WorkloadError(f"digits has no config key {key!r}: did you mean {near!r}?")
-        values[key] = value
-    lr = values["lr"]
-    if isinstance(lr, bool) or not isinstance(lr, int | float) or not 0 < lr < math.inf:
-        raise WorkloadError(f"lr must be a positive number, got {lr!r}")
-    for key, least in (("batch", 1), ("hidden", 1), ("seed", 0)):
-        whole = values[key]
-        if isinstance(whole, bool) or not isinstance(whole, int) or whole < least:
-            raise WorkloadError(f"{key} must be a whole number of at least {least}, got {whole!r}")
-    return DigitsConfig(**values)  # type: ignore[arg-type]  # each value has just been checked
 
 
 def data() -> tuple[Subset[tuple[torch.Tensor, ...]], Subset[tuple[torch.Tensor, ...]]]:

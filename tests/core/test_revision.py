@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from p2pd.core.encoding import encode
 from p2pd.core.ids import ArtifactId, NetworkId
 from p2pd.core.revision import MAX_PLAN_SHARDS, Canary, DataSpec, Schedule
 from p2pd.core.work import MergeRule, OuterRule, Schema, TensorSpec
@@ -43,11 +44,22 @@ def test_i09_the_largest_plan_fits_into_a_decision() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("stream", 10, 1), ("indexed", 0, 1), ("indexed", 10, 0), ("indexed", 10, 11)],
+    [
+        ("stream", 10, 1),
+        ("indexed", 0, 1),
+        ("indexed", 10, 0),
+        ("indexed", 10, 11),
+        ("generated", 10, 1, "x" * 501),
+    ],
 )
-def test_data_that_cannot_be_dealt_is_refused(arguments: tuple[str, int, int]) -> None:
+def test_data_that_cannot_be_dealt_is_refused(arguments: tuple[Any, ...]) -> None:
     with pytest.raises(ValueError, match="data"):
         DataSpec(*arguments)
+
+
+def test_data_by_another_name_are_another_revision() -> None:
+    kinds = [DataSpec("generated", 10, 1, name) for name in ("", "one", "two")]
+    assert len({encode(kind) for kind in (*kinds, DataSpec("indexed", 10, 1))}) == 4
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,15 @@ import pytest
 import trio
 
 from p2pd.core.ids import ArtifactId
-from p2pd.core.work import EvaluateJob, Evaluation, Progress, TrainJob, TrainResult, WorkloadInfo
+from p2pd.core.work import (
+    DataInfo,
+    EvaluateJob,
+    Evaluation,
+    Progress,
+    TrainJob,
+    TrainResult,
+    WorkloadInfo,
+)
 from p2pd.daemon.checked import CheckedWorker
 from p2pd.errors import WorkloadError
 from p2pd.sim import scripted
@@ -70,6 +78,11 @@ def test_the_workload_of_the_revision_trains_and_judges() -> None:
     [
         ({"source": bytes(32)}, f"digest {bytes(32).hex()}, .* names {scripted.SOURCE.hex()}"),
         ({"train_samples": 7}, "7 samples, the revision says"),
+        (
+            {"data": DataInfo("indexed", "another library", "/usr/lib")},
+            "other data in /usr/lib: indexed 'another library', the revision names indexed ''",
+        ),
+        ({"data": DataInfo("generated", "", "")}, "other data: generated '', the revision"),
     ],
 )
 def test_nothing_is_trained_or_judged_with_another_one(

@@ -3,7 +3,7 @@ import torch
 
 from p2pd.errors import WorkloadError
 from p2pd.workload.local import Point, train_alone
-from p2pd.workloads.digits import DigitsConfig, data, parse
+from p2pd.workloads.digits import data
 
 MODULE = "p2pd.workloads.digits"
 
@@ -16,27 +16,6 @@ def test_the_split_is_fixed_and_the_pixels_are_scaled() -> None:
     pixels = torch.stack([train[index][0] for index in range(len(train))])
     assert (float(pixels.min()), float(pixels.max())) == (0.0, 1.0)
     assert {int(valid[index][1]) for index in range(len(valid))} == set(range(10))
-
-
-def test_keys_left_out_have_defaults() -> None:
-    assert parse({}) == DigitsConfig()
-    assert parse({"lr": 1, "seed": 5}) == DigitsConfig(lr=1, seed=5)
-
-
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ({"bach": 4}, "no config key 'bach': did you mean 'batch'"),
-        ({"lr": 0}, "lr must be a positive number, got 0"),
-        ({"lr": "fast"}, "lr must be a positive number, got 'fast'"),
-        ({"batch": 0}, "batch must be a whole number of at least 1, got 0"),
-        ({"hidden": 2.5}, "hidden must be a whole number of at least 1, got 2.5"),
-        ({"seed": True}, "seed must be a whole number of at least 0, got True"),
-    ],
-)
-def test_a_config_that_cannot_be_is_refused_by_key(config: dict[str, object], message: str) -> None:
-    with pytest.raises(WorkloadError, match=message):
-        parse(config)
 
 
 def test_training_alone_learns_the_digits_and_reports_its_way() -> None:
