@@ -43,6 +43,15 @@ def check_record(setting: Setting, previous: Decision, record: Record, choices: 
         RemoteError: it does not; the message names the height.
     """
     check_certified(setting, previous, record)
+    check_derived(setting, previous, record, choices)
+
+
+def check_derived(setting: Setting, previous: Decision, record: Record, choices: Choices) -> None:
+    """The second half of check_record: what is certified follows from its own choices.
+
+    Raises:
+        RemoteError: as check_record.
+    """
     decision = record.decision
     height = decision.height
     try:

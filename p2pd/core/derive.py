@@ -1,7 +1,7 @@
 """From the decision before, the choices and the merged tensors to the decision: the same bits everywhere."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from p2pd.core.dealing import Table, deal, take_back
 from p2pd.core.decision import (
@@ -31,6 +31,10 @@ class Setting:
 
     genesis: Genesis
     revision: Revision
+    _members: dict[tuple[PeerId, ...], Members] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """By who is suspended: asked for with each object that comes in."""
 
     @property
     def term(self) -> TermId:
@@ -41,6 +45,12 @@ class Setting:
         return Scope(self.genesis.network, self.term, revision.experiment, revision.id, height)
 
     def members(self, suspended: tuple[PeerId, ...]) -> Members:
+        known = self._members.get(suspended)
+        if known is None:
+            known = self._members[suspended] = self._members_without(suspended)
+        return known
+
+    def _members_without(self, suspended: tuple[PeerId, ...]) -> Members:
         seats = [
             Member(peer_id(seat.key), seat.key, seat.weight) for seat in self.genesis.validators
         ]

@@ -4,11 +4,16 @@ A balanced Feistel network of four rounds over the next even power of two, walke
 (Black and Rogaway 2002, "Ciphers with arbitrary finite domains"). 10**12 samples cost nothing until they are dealt.
 """
 
+from functools import lru_cache
+
 from p2pd.core.ids import digest
 
 ROUNDS = 4
+REMEMBERED = 4096
+"""A plan is dealt by each proposal of its height, and again by the check of what was certified."""
 
 
+@lru_cache(maxsize=REMEMBERED)
 def shard_at(seed: bytes, epoch: int, place: int, shards: int) -> int:
     """The microshard at one place, 0 <= place < shards, of the permutation of one epoch."""
     if not 0 <= place < shards:

@@ -52,6 +52,11 @@ class Signed(Generic[T]):
         return message_of(self.kind, self.scope, self.author, self.content)
 
     @cached_property
+    def encoded(self) -> bytes:
+        """Its envelope."""
+        return encode(self)
+
+    @cached_property
     def signer(self) -> PeerId:
         return peer_id(self.author)
 

@@ -5,6 +5,7 @@ None of these is signed: the link is authenticated, and all that is believed is 
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 from p2pd.core.encoding import MAX_BYTES, decode, encode
@@ -13,6 +14,10 @@ from p2pd.core.voting import exchange
 from p2pd.errors import RemoteError
 
 T = TypeVar("T")
+
+REMEMBERED = 512
+REMEMBERED_BYTES = 2 * 1024
+"""What is flooded comes from each neighbour in the same bytes: small messages are decoded once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +138,17 @@ def dump_talk(message: Talk) -> bytes:
 
 def load_talk(data: bytes, *, limit_bytes: int = MAX_BYTES) -> Talk:
     """Raises RemoteError: unknown tag, or not the dataclass that goes with it."""
+    small = len(data) <= min(limit_bytes, REMEMBERED_BYTES)
+    return _remembered(data) if small else _load_talk(data, limit_bytes)
+
+
+def _load_talk(data: bytes, limit_bytes: int) -> Talk:
     kind = _TAGS.get(data[0]) if data else None
     if kind is None:
         raise RemoteError(f"unknown message tag {data[:1].hex() or 'none'}")
     return decode(kind, data[1:], limit_bytes=limit_bytes)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _remembered(data: bytes) -> Talk:
+    return _load_talk(data, REMEMBERED_BYTES)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import trio
 
 from p2pd.core.artifact import ArtifactKind
-from p2pd.core.chain import check_certified, check_record
+from p2pd.core.chain import check_certified, check_derived
 from p2pd.core.decision import Decision, Record
 from p2pd.core.derive import Setting, genesis_decision
 from p2pd.core.gates import largest_artifact_bytes
@@ -95,6 +95,8 @@ class Lane:
         self.chronicle = Chronicle(hub.ledger, setting)
         self._hub = hub
         self._plugin = plugin
+        self._heads: dict[int, ArtifactId] = {}
+        """Pinned, by height."""
         self._kept: set[ArtifactId] = set()
         """Pinned until the open height is adopted."""
         self._adopting = trio.Lock()
@@ -151,7 +153,7 @@ class Lane:
             # The quorum first: opening choices costs a verification for each object in them.
             check_certified(self.setting, self.decision, record)
             choices = self.open_choices(record.decision.choices)
-            check_record(self.setting, self.decision, record, choices)
+            check_derived(self.setting, self.decision, record, choices)
             await self.chronicle.adopt(record)
             self._move_on(record.decision)
 
@@ -175,10 +177,10 @@ class Lane:
 
     def _pin_head(self, decision: Decision) -> None:
         self._hub.blobs.pin(decision.head, f"head {decision.height}")
-        height = decision.height - KEPT_HEADS
-        old = self.chronicle.record(height) if height >= 0 else None
+        self._heads[decision.height] = decision.head
+        old = self._heads.pop(decision.height - KEPT_HEADS, None)
         if old is not None:
-            self._hub.blobs.unpin(old.decision.head, f"head {old.decision.height}")
+            self._hub.blobs.unpin(old, f"head {decision.height - KEPT_HEADS}")
 
     def keep(self, artifact: ArtifactId) -> None:
         self._kept.add(artifact)
@@ -241,7 +243,7 @@ class Lane:
         for height in range(max(0, decision.height - KEPT_HEADS + 1), decision.height + 1):
             record = self.chronicle.record(height)
             if record is not None:
-                self._hub.blobs.pin(record.decision.head, f"head {height}")
+                self._pin_head(record.decision)
         for signed in self.own_objects():
             self._take(signed, None)
         self.role = self._plugin.at(self)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from p2pd.errors import P2pError, RemoteError, UnreachableError
 
 if TYPE_CHECKING:
     from p2pd.ports import Link
+    from p2pd.sim.clock import Action
     from p2pd.sim.links import Fate
     from p2pd.sim.network import MemoryTransport
 
@@ -25,8 +25,6 @@ MESSAGE_BYTES = 2**20
 """Largest control message and largest request."""
 QUEUE_BYTES = 2 * 2**20
 """Of control messages under way in one direction of a link; more are dropped, the sender told."""
-
-Action = Callable[[], None]
 
 
 @dataclass(slots=True)

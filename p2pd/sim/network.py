@@ -6,9 +6,8 @@ QUIC does, or the link breaks. Seconds are virtual.
 """
 
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
-from heapq import heappop, heappush
-from math import inf
 
 import trio
 
@@ -16,7 +15,8 @@ from p2pd.core.hello import Hello
 from p2pd.core.ids import PeerId, short
 from p2pd.errors import LocalError, RemoteError, UnreachableError
 from p2pd.ports import Link, LinkHandler
-from p2pd.sim.ends import MESSAGE_BYTES, RESEND_S, Action, End, Reply
+from p2pd.sim.clock import Action, post
+from p2pd.sim.ends import MESSAGE_BYTES, RESEND_S, End, Reply
 from p2pd.sim.links import Fate, LinkDice, LinkFaults, Partition
 
 DIAL_S = 10.0
@@ -117,10 +117,9 @@ class MemoryTransport:
         self.handler: LinkHandler
         self._peer = peer
         self.ends: dict[PeerId, End] = {}
-        self._queue: list[tuple[float, int, Action]] = []
-        self._posted = 0
-        self._wake = trio.Event()
         self._nursery: trio.Nursery
+        self._links: tuple[Link, ...] | None = ()
+        """None: to be listed anew."""
         self._silent = False
 
     @property
@@ -132,7 +131,9 @@ class MemoryTransport:
         return self.hello.address
 
     def links(self) -> tuple[Link, ...]:
-        return tuple(self.ends[peer].link for peer in sorted(self.ends))
+        if self._links is None:
+            self._links = tuple(self.ends[peer].link for peer in sorted(self.ends))
+        return self._links
 
     async def connect(self, address: str, peer: PeerId | None) -> Link:
         await trio.lowlevel.checkpoint()
@@ -181,12 +182,11 @@ class MemoryTransport:
             async with trio.open_nursery() as self._nursery:
                 self.running = True
                 task_status.started()
-                await self._deliver()
+                await trio.sleep_forever()
         finally:
             self.running = False
             for end in list(self.ends.values()):
                 end.part("it stopped", silent=self._silent)
-            self._queue.clear()
 
     def power_off(self) -> None:
         """To be followed by cancelling run: nobody is told, others notice by the silence."""
@@ -195,11 +195,11 @@ class MemoryTransport:
     def post(self, at_s: float, action: Action) -> None:
         """Lets action happen at this node, at that time, if the node still lives."""
         if self.running:
-            self._posted += 1
-            entry = (at_s, self._posted, action)
-            heappush(self._queue, entry)
-            if self._queue[0] is entry:
-                self._wake.set()
+            post(at_s, partial(self._happen, action))
+
+    def _happen(self, action: Action) -> None:
+        if self.running:
+            action()
 
     def take(self, end: End, message: bytes, reply: Reply) -> None:
         """A request has come in."""
@@ -211,18 +211,15 @@ class MemoryTransport:
     def forget(self, end: End) -> None:
         if self.ends.get(end.link.peer) is end:
             del self.ends[end.link.peer]
+            self._links = None
+
+    def hold(self, end: End) -> None:
+        self.ends[end.link.peer] = end
+        self._links = None
 
     def watch_links(self) -> None:
         for end in self.ends.values():
             end.watch()
-
-    async def _deliver(self) -> None:
-        while True:
-            while self._queue and self._queue[0][0] <= trio.current_time():
-                heappop(self._queue)[2]()
-            self._wake = trio.Event()
-            with trio.move_on_at(self._queue[0][0] if self._queue else inf):
-                await self._wake.wait()
 
     async def _answer(self, end: End, message: bytes, reply: Reply) -> None:
         outcome: bytes | RemoteError
@@ -273,7 +270,7 @@ class MemoryTransport:
         there = End(target, Link(self.peer, self.hello, self.source, dialled=False))
         here.other, there.other = there, here
         for end in (there, here):
-            end.owner.ends[end.link.peer] = end
+            end.owner.hold(end)
             end.owner.handler.connected(end.link)
         return here.link
 

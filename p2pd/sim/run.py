@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 
 import trio
 import trio._core._run as trio_scheduler
-from trio.testing import MockClock
 
 from p2pd.errors import LocalError
+from p2pd.sim.clock import VirtualClock
 
 STEPS_PER_INSTANT = 100_000
 """More steps than this while time stands still is a spin: busy fleets take a few thousand."""
@@ -20,8 +20,9 @@ STEPS_PER_INSTANT = 100_000
 class NoProgress(trio.abc.Instrument):
     """Cancels the run when tasks keep running but time stands still."""
 
-    def __init__(self, scope: trio.CancelScope, steps_max: int) -> None:
+    def __init__(self, scope: trio.CancelScope, clock: VirtualClock, steps_max: int) -> None:
         self.culprit: str | None = None
+        self._clock = clock
         self._scope = scope
         self._steps_max = steps_max
         self._now_s = -1.0
@@ -29,7 +30,7 @@ class NoProgress(trio.abc.Instrument):
         self._suspects: Counter[str] = Counter()
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        now_s = trio.current_time()
+        now_s = self._clock.current_time()
         if now_s != self._now_s:
             self._now_s, self._steps = now_s, 0
             self._suspects.clear()
@@ -59,14 +60,15 @@ def run_seeded(
 
     async def bounded() -> tuple[bool, str | None]:
         with trio.CancelScope(deadline=trio.current_time() + until_s) as scope:
-            guard = NoProgress(scope, steps_max)
+            guard = NoProgress(scope, clock, steps_max)
             trio.lowlevel.add_instrument(guard)
             await main()
         return not scope.cancelled_caught, guard.culprit
 
+    clock = VirtualClock()
     trio_scheduler._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]
     trio_scheduler._r.seed(seed)
-    finished, culprit = trio.run(bounded, clock=MockClock(autojump_threshold=0))
+    finished, culprit = trio.run(bounded, clock=clock)
     if culprit is not None:
         raise LocalError(f"seed {seed}: {culprit}")
     return finished

@@ -3,9 +3,10 @@
 An envelope is the canonical encoding of Signed. Sizes are limited per kind before anything is decoded.
 """
 
+from functools import lru_cache
 from typing import Any, Protocol
 
-from p2pd.core.encoding import decode, encode
+from p2pd.core.encoding import decode
 from p2pd.core.hello import PeerRecord
 from p2pd.core.ids import NetworkId, PublicKey
 from p2pd.core.messages import Beacon, Choices, Reduction, Release, Report, Update
@@ -34,6 +35,13 @@ MAX_QUORUM_VOTES = 1024
 MAX_CHOICES_SIGNED = 4096
 """Objects nested in choices: a full roster and its reducers, with room for grounds."""
 
+REMEMBERED = 2048
+REMEMBERED_BYTES = 4 * 1024
+"""An object that is flooded comes from each neighbour: small ones are opened once. 30 MB at most."""
+REMEMBERED_CHOICES = 16
+REMEMBERED_CHOICES_BYTES = 128 * 1024
+"""Choices are opened when they are proposed, each time they are proposed again, and when they are decided."""
+
 
 class Signer(Protocol):
     @property
@@ -51,7 +59,7 @@ def seal(signer: Signer, kind: str, scope: Scope, content: T) -> Signed[T]:
 
 
 def dump(signed: Signed[Any]) -> bytes:
-    return encode(signed)
+    return signed.encoded
 
 
 def load(data: bytes, network: NetworkId) -> Signed[Any]:
@@ -60,6 +68,10 @@ def load(data: bytes, network: NetworkId) -> Signed[Any]:
     Raises:
         RemoteError: malformed, too large for its kind, of another network, or a signature in it is false.
     """
+    return (_remembered if len(data) <= REMEMBERED_BYTES else _load)(data, network)
+
+
+def _load(data: bytes, network: NetworkId) -> Signed[Any]:
     kind = _kind_of(data)
     if kind not in KINDS:
         raise RemoteError(f"unknown kind of object {kind!r:.40}")
@@ -71,6 +83,9 @@ def load(data: bytes, network: NetworkId) -> Signed[Any]:
     if isinstance(signed.content, Proposal):
         _check_votes(signed.content.quorum, network)
     return signed
+
+
+_remembered = lru_cache(maxsize=REMEMBERED)(_load)
 
 
 def _kind_of(data: bytes) -> str:
@@ -95,6 +110,11 @@ def load_choices(data: bytes, network: NetworkId) -> Choices:
     Raises:
         RemoteError: as load.
     """
+    small = len(data) <= REMEMBERED_CHOICES_BYTES
+    return (_remembered_choices if small else _load_choices)(data, network)
+
+
+def _load_choices(data: bytes, network: NetworkId) -> Choices:
     choices = decode(Choices, data, limit_bytes=MAX_ENVELOPE_BYTES)
     nested: tuple[Signed[Any], ...] = (
         *(candidate.update for candidate in choices.cohort),
@@ -109,6 +129,9 @@ def load_choices(data: bytes, network: NetworkId) -> Choices:
     for evidence in choices.evidence:
         check_evidence(evidence, network)
     return choices
+
+
+_remembered_choices = lru_cache(maxsize=REMEMBERED_CHOICES)(_load_choices)
 
 
 def check_evidence(evidence: Evidence, network: NetworkId) -> None:

@@ -1,5 +1,7 @@
 """Governance objects and decision records: bytes to verified values."""
 
+from functools import lru_cache
+
 from p2pd.core.decision import Record
 from p2pd.core.encoding import decode, encode
 from p2pd.core.genesis import Endorsement, Genesis, SignedGenesis
@@ -10,6 +12,9 @@ from p2pd.wire.envelope import Signer, check_certificate_signatures
 from p2pd.wire.signatures import verify
 
 MAX_RECORD_BYTES = 16 * 2**20
+REMEMBERED = 16
+REMEMBERED_BYTES = 64 * 1024
+"""The last records are read again and again: to serve them, to pin and unpin heads."""
 
 
 def seal_genesis(genesis: Genesis, signers: tuple[Signer, ...]) -> SignedGenesis:
@@ -69,6 +74,10 @@ def load_record(data: bytes, network: NetworkId) -> Record:
     Raises:
         RemoteError: malformed, of another network, or a false signature.
     """
+    return (_remembered if len(data) <= REMEMBERED_BYTES else _load_record)(data, network)
+
+
+def _load_record(data: bytes, network: NetworkId) -> Record:
     record = decode(Record, data, limit_bytes=MAX_RECORD_BYTES)
     if record.decision.header.network != network:
         raise RemoteError(
@@ -77,3 +86,6 @@ def load_record(data: bytes, network: NetworkId) -> Record:
     if record.certificate is not None:
         check_certificate_signatures(record.certificate, network)
     return record
+
+
+_remembered = lru_cache(maxsize=REMEMBERED)(_load_record)

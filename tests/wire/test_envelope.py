@@ -332,3 +332,17 @@ def test_i08_any_changed_choices_are_refused_or_other_choices(data: st.DataObjec
         kind=ChoiceKind.WINDOW,
         cohort=tuple(candidate(one.update) for one in other.cohort),
     ) == FILLED  # fmt: skip
+
+
+def test_i03_what_was_opened_before_is_refused_elsewhere_and_with_another_signature() -> None:
+    vote = OBJECTS["vote"]
+    first = load(dump(vote), NETWORK)
+    assert load(dump(vote), NETWORK) is first
+    for _ in range(2):
+        with pytest.raises(RemoteError, match="another network"):
+            load(dump(vote), NetworkId(bytes(32)))
+        with pytest.raises(RemoteError, match="false signature"):
+            load(dump(forged(vote)), NETWORK)
+    with pytest.raises(RemoteError, match="another network"):
+        load_choices(encode(CHOSEN), NetworkId(bytes(32)))
+    assert load_choices(encode(CHOSEN), NETWORK) is load_choices(encode(CHOSEN), NETWORK)

@@ -120,14 +120,14 @@ class Memory:
             raise LocalError(
                 f"a second {place[0].name.lower()} of round {place[1]} was about to be sent"
             )
-        self._votes[place] = (vote, encode(vote))
+        self._votes[place] = (vote, vote.encoded)
 
     def add_proposal(self, proposal: Signed[Proposal]) -> None:
         if proposal.content.round in self._proposals:
             raise LocalError(
                 f"a second {PROPOSAL} of round {proposal.content.round} was about to be sent"
             )
-        self._proposals[proposal.content.round] = (proposal, encode(proposal))
+        self._proposals[proposal.content.round] = (proposal, proposal.encoded)
 
     def of_round(self, round_: int) -> list[Signed[Vote] | Signed[Proposal]]:
         """What I said in a round, in that order."""
