@@ -92,9 +92,17 @@ class GetChoices:
 
 @dataclass(frozen=True, slots=True)
 class GetPeers:
-    """Request: answered with the encoded Objects whose envelopes are signed peer records."""
+    """Request: answered with the encoded Peers."""
 
     most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    now_ms: int
+    """The wall clock of who answers: a hint, believed of nobody alone."""
+    envelopes: tuple[bytes, ...]
+    """Signed peer records."""
 
 
 @dataclass(frozen=True, slots=True)

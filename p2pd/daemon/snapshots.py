@@ -89,6 +89,8 @@ def _degraded(node: Node) -> tuple[str, ...]:
     found = list(node.health.troubles())
     if not node.transport.links():
         found.append("no links to other nodes")
+    if trouble := node.discovery.clock.trouble():
+        found.append(trouble)
     if node.discovery.twin is not None:
         found.append(f"this identity is live at {node.discovery.twin} as well")
     return tuple(found)

@@ -16,8 +16,9 @@ from p2pd.core.backoff import backoff_s
 from p2pd.core.encoding import decode, encode
 from p2pd.core.hello import PeerRecord
 from p2pd.core.ids import NetworkId, PeerId, short
-from p2pd.core.talk import GetPeers, Objects, dump_talk
+from p2pd.core.talk import GetPeers, Peers, dump_talk
 from p2pd.errors import RemoteError, UnreachableError
+from p2pd.node.clock import ClockWatch
 from p2pd.node.peer_table import (
     KIND,
     PEERS_MAX,
@@ -36,7 +37,7 @@ log = logging.getLogger("p2pd.discovery")
 
 RECORDS_MAX = 64
 """Peer records asked for, served and taken at a time."""
-ANSWER_BYTES = RECORDS_MAX * (2 * 1024 + 8)
+ANSWER_BYTES = RECORDS_MAX * (2 * 1024 + 8) + 16
 ANSWER_S = 10.0
 DEAD_FAILURES = 3
 """A peer that failed so often in a row gives its place in the mesh to another."""
@@ -102,6 +103,7 @@ class Discovery:
     ) -> None:
         self.twin: str | None = None
         """Where another node lives that has this node's key, if one was found."""
+        self.clock = ClockWatch()
         self._transport = transport
         self._ledger = ledger
         self._signer = signer
@@ -148,7 +150,7 @@ class Discovery:
         self._wake()
 
     def serve_peers(self, peer: PeerId, request: GetPeers) -> bytes:
-        """The encoded Objects that answer a request: this node's record, and some that it knows."""
+        """The encoded Peers that answer a request: this node's record, and some that it knows."""
         nearby = self._is_nearby(peer)
         own = self._renewed()
         envelopes = self._table.sample(
@@ -156,7 +158,7 @@ class Discovery:
         )
         if own is not None and (nearby or not is_loopback(own[0].address)):
             envelopes = (own[1], *envelopes)
-        return encode(Objects(envelopes))
+        return encode(Peers(self._now_ms(), envelopes))
 
     async def reach(self, peer: PeerId) -> Link:
         """The link to a peer, dialled if need be.
@@ -234,6 +236,7 @@ class Discovery:
                 nursery.start_soon(self._ask, peer)
 
     async def _ask(self, peer: PeerId) -> None:
+        asked_ms = self._now_ms()
         try:
             with trio.fail_after(ANSWER_S):
                 data = await self._transport.request(
@@ -244,12 +247,13 @@ class Discovery:
         finally:
             del self._asking[peer]
         try:
-            await self._take(peer, data)
+            answer = decode(Peers, data, limit_bytes=ANSWER_BYTES)
+            self.clock.note(peer, answer.now_ms, (asked_ms + self._now_ms()) // 2)
+            await self._take(peer, answer.envelopes)
         except RemoteError as error:
             self._transport.disconnect(peer, f"its peer records are wrong: {error}")
 
-    async def _take(self, peer: PeerId, data: bytes) -> None:
-        envelopes = decode(Objects, data, limit_bytes=ANSWER_BYTES).envelopes
+    async def _take(self, peer: PeerId, envelopes: tuple[bytes, ...]) -> None:
         if len(envelopes) > RECORDS_MAX:
             raise RemoteError(f"{len(envelopes)} records, asked for were {RECORDS_MAX}")
         nearby = self._is_nearby(peer)

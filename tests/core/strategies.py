@@ -36,6 +36,7 @@ from p2pd.core.talk import (
     Holdings,
     Inventory,
     Objects,
+    Peers,
     Records,
     Tip,
 )
@@ -65,7 +66,7 @@ SIGNED: tuple[Any, ...] = (
     Signed[Reduction], Signed[Report], Signed[PeerRecord],
 )  # fmt: skip
 KINDS: tuple[Any, ...] = (
-    *TALKS, *CONTENTS, *SIGNED, Records, Hello, Manifest, Choices,
+    *TALKS, *CONTENTS, *SIGNED, Records, Peers, Hello, Manifest, Choices,
     Certificate, Decision, Record, SignedGenesis, SignedRevision, MergeJob, Inspection,
 )  # fmt: skip
 

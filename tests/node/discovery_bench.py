@@ -9,7 +9,7 @@ import trio
 from p2pd.core.encoding import encode
 from p2pd.core.hello import PROTOCOL_VERSION, Hello, PeerRecord
 from p2pd.core.ids import NetworkId, PeerId
-from p2pd.core.talk import GetPeers, Objects, load_talk
+from p2pd.core.talk import GetPeers, Peers, load_talk
 from p2pd.errors import RemoteError
 from p2pd.io.keys import Ed25519Signer
 from p2pd.node.discovery import Discovery, DiscoverySettings, Seed
@@ -44,6 +44,8 @@ class Node:
     """What it answers in place of the records that it knows."""
     dialled: list[tuple[float, PeerId]] = field(default_factory=list)
     farewells: list[str] = field(default_factory=list)
+    skew_ms: int = 0
+    """Its wall clock is ahead by so much."""
     life: trio.CancelScope = field(default_factory=trio.CancelScope)
 
     @property
@@ -66,7 +68,7 @@ class Node:
         if not isinstance(asked, GetPeers):
             raise RemoteError("only peers are known here")
         if self.forged is not None:
-            return encode(Objects(tuple(self.forged)))
+            return encode(Peers(START_MS, tuple(self.forged)))
         return self.discovery.serve_peers(peer, asked)
 
     def linked(self) -> set[PeerId]:
@@ -101,10 +103,10 @@ class Bench:
             ledger,
             signer,
             Random(name),
-            lambda: START_MS + skew_ms + int(trio.current_time() * 1000),
+            lambda: START_MS + node.skew_ms + int(trio.current_time() * 1000),
             settings,
         )
-        node = Node(name, transport, ledger, discovery)
+        node = Node(name, transport, ledger, discovery, skew_ms=skew_ms)
 
         async def live(*, task_status: trio.TaskStatus[None]) -> None:
             with node.life:

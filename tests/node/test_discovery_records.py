@@ -6,7 +6,7 @@ import trio
 
 from p2pd.core.encoding import decode
 from p2pd.core.ids import PeerId
-from p2pd.core.talk import GetPeers, Objects
+from p2pd.core.talk import GetPeers, Peers
 from p2pd.node.discovery import RECORDS_MAX, Seed
 from p2pd.node.peer_table import FRESH_MS, KIND
 from p2pd.ports import Table, Write
@@ -70,12 +70,12 @@ def test_records_too_old_from_the_future_replayed_or_of_loopback_change_nothing(
             (signer_of("carol").peer, "10.0.0.14:7000")
         ]
         answer = alice.discovery.serve_peers(relay.peer, GetPeers(100))
-        own, *others = decode(Objects, answer).envelopes
+        own, *others = decode(Peers, answer).envelopes
         assert load(own, NETWORK).signer == alice.peer
         assert others == [newer]
         await trio.sleep(FRESH_MS / 1000 + 700.0)
         own, *others = decode(
-            Objects, alice.discovery.serve_peers(relay.peer, GetPeers(100))
+            Peers, alice.discovery.serve_peers(relay.peer, GetPeers(100))
         ).envelopes
         assert load(own, NETWORK).content.issued_at_ms > START_MS + FRESH_MS
         assert others == []
@@ -94,7 +94,7 @@ def test_loopback_addresses_are_told_to_this_machine_only() -> None:
 
         def told(to: Node) -> set[PeerId]:
             data = here.discovery.serve_peers(to.peer, GetPeers(100))
-            return {load(item, NETWORK).signer for item in decode(Objects, data).envelopes}
+            return {load(item, NETWORK).signer for item in decode(Peers, data).envelopes}
 
         assert far.peer in here.linked()  # far dialled what it was configured with
         assert told(near) == {here.peer, near.peer, far.peer}
@@ -110,7 +110,7 @@ def test_i09_no_more_is_told_than_was_asked_for() -> None:
         await trio.sleep(20.0)
         for most, count in ((3, 3), (0, 1), (10_000, 10)):
             data = nodes[0].discovery.serve_peers(nodes[1].peer, GetPeers(most))
-            assert len(decode(Objects, data).envelopes) == count
+            assert len(decode(Peers, data).envelopes) == count
 
     run(scenario)
 
