@@ -6,6 +6,7 @@ P2pError
 |-- UnreachableError  a peer cannot be talked to now: try another, or later
 |-- WorkloadError     the user's program failed: report what it said
 |-- StoreError        the data directory: which file, and what to do about it
+|   `-- NoRoomError   the disk, or what may be used of it, is full: the same works again once there is room
 `-- UsageError        what a person typed or configured: which key or flag, and what to do about it
 """
 
@@ -31,6 +32,10 @@ class WorkloadError(P2pError):
 
 
 class StoreError(P2pError):
+    pass
+
+
+class NoRoomError(StoreError):
     pass
 
 

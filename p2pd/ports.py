@@ -149,7 +149,8 @@ class Ledger(Protocol):
         """All of writes or none, on stable storage when it returns.
 
         Raises:
-            StoreError: the disk is full or failing; nothing of writes was kept.
+            NoRoomError: the disk is full. Nothing of writes was kept, nor is it where a StoreError says that
+                the disk fails.
         """
         ...
 
@@ -173,6 +174,10 @@ class BlobStore(Protocol):
         """Complete and verified."""
         ...
 
+    async def check(self, artifact: ArtifactId) -> bool:
+        """Complete, and its bytes are still its own. What is damaged is dropped, and can be fetched again."""
+        ...
+
     def manifest(self, artifact: ArtifactId) -> Manifest | None:
         """Also of an artifact that is not complete yet."""
         ...
@@ -187,7 +192,7 @@ class BlobStore(Protocol):
         """Makes room for an artifact that will come in chunks; keeps the chunks that are there already.
 
         Raises:
-            StoreError: quota or disk reserve would be exceeded.
+            NoRoomError: quota or disk reserve would be exceeded.
         """
         ...
 
@@ -212,6 +217,10 @@ class BlobStore(Protocol):
         ...
 
     def unpin(self, artifact: ArtifactId, owner: str) -> None: ...
+
+    async def keep(self, artifact: ArtifactId) -> None:
+        """Pins it for good, over restarts too, whether it is here yet or not."""
+        ...
 
 
 class Math(Protocol):

@@ -5,7 +5,7 @@ import logging
 from p2pd.core.artifact import ArtifactKind
 from p2pd.core.ids import ArtifactId, PeerId, short
 from p2pd.core.validator.events import Fetched, FetchUpdate, Inspect, Inspected, Merge, MergeDone
-from p2pd.errors import LocalError, StoreError, UnreachableError
+from p2pd.errors import LocalError, NoRoomError, StoreError, UnreachableError
 from p2pd.ports import Services
 
 log = logging.getLogger("p2pd.roles")
@@ -42,6 +42,8 @@ async def merge(services: Services, effect: Merge) -> MergeDone:
         return MergeDone(effect.inputs, None)
     try:
         merged = await services.math.merge(effect.job)
+    except NoRoomError:
+        return MergeDone(effect.inputs, None)  # the store has said so
     except (LocalError, StoreError, UnreachableError) as error:
         log.warning("%d updates could not be merged: %s", len(effect.job.inputs), error)
         return MergeDone(effect.inputs, None)

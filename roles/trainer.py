@@ -1,5 +1,6 @@
 """Trains the leases that certified plans give it. Its machine is p2pd.core.trainer."""
 
+import logging
 from typing import cast
 
 import trio
@@ -10,8 +11,10 @@ from p2pd.core.trainer import Abandon, Effect, Event, FetchBase, Train, Trained,
 from p2pd.core.validator.events import Fetched, Publish
 from p2pd.core.voting.exchange import Inventory
 from p2pd.core.work import TrainJob
-from p2pd.errors import WorkloadError
+from p2pd.errors import StoreError, WorkloadError
 from p2pd.ports import Role, RoleView, Services
+
+log = logging.getLogger("p2pd.roles")
 
 
 class TrainerRole:
@@ -59,6 +62,9 @@ class TrainerRole:
                 result = await self._services.worker.train(job)
             except WorkloadError as error:
                 return Trained(job.height, None, str(error))
+            except StoreError as error:  # which file it is is nobody else's business
+                log.warning("height %d is not trained: %s", job.height, error)
+                return Trained(job.height, None, "the data directory has no room, or failed")
             return Trained(job.height, result, "")
         return None
 

@@ -1,9 +1,10 @@
 """Checks everything itself, and votes. Its machine is p2pd.core.validator.machine."""
 
+import logging
 from collections.abc import Sequence
 from typing import Any, cast
 
-from p2pd.core.ids import ArtifactId, DecisionId
+from p2pd.core.ids import ArtifactId, DecisionId, short
 from p2pd.core.signed import Signed
 from p2pd.core.validator.events import (
     Adopt,
@@ -24,9 +25,11 @@ from p2pd.core.validator.machine import Seat, Validator
 from p2pd.core.voting.exchange import Inventory
 from p2pd.core.voting.timers import CheckTimes
 from p2pd.core.work import EvaluateJob
-from p2pd.errors import LocalError, WorkloadError
+from p2pd.errors import LocalError, StoreError, WorkloadError
 from p2pd.ports import Role, RoleView, Services
 from roles import jobs
+
+log = logging.getLogger("p2pd.roles")
 
 
 class ValidatorRole:
@@ -91,7 +94,8 @@ class ValidatorRole:
         try:
             job = EvaluateJob(head, services.private_seed, samples)
             return EvaluationDone(head, await services.worker.evaluate(job))
-        except WorkloadError:
+        except (WorkloadError, StoreError) as error:
+            log.warning("head %s could not be evaluated: %s", short(head), error)
             return EvaluationDone(head, None)
 
     def choices_of(self, value: DecisionId) -> bytes | None:

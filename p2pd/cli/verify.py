@@ -152,6 +152,8 @@ def _blobs(directory: Path) -> Iterator[tuple[ArtifactId | None, Finding | None]
             )
         elif match[2] == ".part":
             yield None, Finding(f"blob {match[1]}", "not whole yet", fault=False)
+        elif match[2] == ".keep":
+            continue  # says only that this one is to stay
         elif match[2] == "":
             artifact = ArtifactId(bytes.fromhex(name))
             yield artifact, _check_blob(directory, artifact)

@@ -69,6 +69,9 @@ class StoreSettings:
     quota, further artifacts are refused."""
     reserve_bytes: int = 500 * 10**6
     """Disk space that is left free for everything else on this machine, the ledger included."""
+    keep_every: int = 0
+    """Every so many promoted heads one is kept for good, besides the last eight heights'; 0 for none.
+    They count towards the quota, which must have room for them."""
 
     def __post_init__(self) -> None:
         _refuse_negative(self)

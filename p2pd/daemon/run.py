@@ -43,6 +43,7 @@ from p2pd.io.overlay import Identity, QuicTransport
 from p2pd.io.worker import WorkerProcess, WorkerSettings
 from p2pd.node.discovery import Seed
 from p2pd.node.node import Node, Parts
+from p2pd.node.patience import Room
 from p2pd.node.plugins import load_role
 from p2pd.node.supervision import Supervision, Supervisor, bug_in
 from p2pd.ports import Math, RolePlugin, Worker
@@ -144,9 +145,14 @@ async def _run_node(given: Given, directory: DataDirectory) -> None:
     signer = load_or_create_key(directory.key)
     async with AsyncExitStack() as stack:
         ledger = stack.enter_context(SqliteLedger(directory.ledger))
-        blobs = FileBlobStore(directory.blobs, config.store, on_damage=_damaged)
         dice, health = Random(SystemRandom().getrandbits(64)), Health()
         supervision = Supervisor(health, dice)
+        blobs = FileBlobStore(
+            directory.blobs,
+            config.store,
+            on_damage=_damaged,
+            on_room=Room(health, "store").say,
+        )
         math = await _math(stack, given.plugin, blobs)
         worker = await stack.enter_async_context(_worker(given, blobs, supervision))
         transport = QuicTransport(
@@ -161,6 +167,7 @@ async def _run_node(given: Given, directory: DataDirectory) -> None:
             worker=worker,
             dice=dice,
             now_ms=lambda: time.time_ns() // 1_000_000,
+            keep_every=config.store.keep_every,
             health=health,
             supervision=supervision,
         )

@@ -4,6 +4,7 @@
     <id>.part       one that is still coming: full size, holes where chunks are missing
     <id>.manifest   its manifest, canonical CBOR; written first, removed last
     <id>.damaged    bytes that no longer match, kept for a person to look at
+    <id>.keep       empty: the artifact is not removed to make room, until this file is
     tmp-*           unfinished files; removed at start
 
 Every file proves itself: <id> is the hash of the manifest, which holds the hashes of the chunks.
@@ -25,7 +26,10 @@ from p2pd.errors import RemoteError, StoreError
 from p2pd.io.durable import TEMPORARY, storing, sync_directory, write_aside, write_durably
 
 MAX_MANIFEST_BYTES = 64 * 2**20
-NAME = re.compile(r"([0-9a-f]{64})(|\.part|\.manifest|\.damaged)")
+NAME = re.compile(r"([0-9a-f]{64})(|\.part|\.manifest|\.damaged|\.keep)")
+
+Stamp = tuple[int, int, int]
+"""Inode, size and time of the last change of a file: others, and its bytes may be others too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,8 @@ class Survey:
     """Oldest first."""
     damaged: tuple[ArtifactId, ...]
     """Just moved aside."""
+    kept: tuple[ArtifactId, ...]
+    """Those that a .keep file names, whether they are here or not."""
 
 
 class BlobFiles:
@@ -71,8 +77,10 @@ class BlobFiles:
                 if name.startswith(TEMPORARY):
                     (self.directory / name).unlink()
             matches = [match for match in map(NAME.fullmatch, names) if match]
+            kept = {ArtifactId(bytes.fromhex(m[1])) for m in matches if m[2] == ".keep"}
             artifacts = sorted(
-                {ArtifactId(bytes.fromhex(m[1])) for m in matches if m[2] != ".damaged"}
+                ArtifactId(bytes.fromhex(name))
+                for name in {m[1] for m in matches if m[2] in ("", ".part", ".manifest")}
             )
             found, damaged = [], []
             for artifact in artifacts:
@@ -86,7 +94,7 @@ class BlobFiles:
                 else:
                     self.remove(artifact)
         found.sort(key=lambda item: item.modified_s)
-        return Survey(tuple(found), tuple(damaged))
+        return Survey(tuple(found), tuple(damaged), tuple(sorted(kept)))
 
     def _load_manifest(self, artifact: ArtifactId) -> Manifest | None:
         path = self._manifest(artifact)
@@ -153,12 +161,24 @@ class BlobFiles:
                 raise
         return data if sha256(data).digest() == manifest.chunks[index] else None
 
-    def finish(self, artifact: ArtifactId) -> None:
-        part = self.part(artifact)
+    def stamp(self, path: Path) -> Stamp | None:
+        """None if there is no such file."""
+        with storing(path):
+            try:
+                return _stamp(path)
+            except FileNotFoundError:
+                return None
+
+    def keep(self, artifact: ArtifactId) -> None:
+        write_durably(self.directory / f"{artifact.hex()}.keep", b"")
+
+    def finish(self, artifact: ArtifactId) -> Stamp:
+        part, payload = self.part(artifact), self.payload(artifact)
         with storing(part):
             _sync(part)
-            part.replace(self.payload(artifact))
+            part.replace(payload)
             sync_directory(self.directory)
+            return _stamp(payload)
 
     def write(self, data: bytes) -> Path:
         """A new file of data under a temporary name."""
@@ -172,13 +192,14 @@ class BlobFiles:
                 raise StoreError(f"{path}: not a file of {size_bytes} bytes, as its manifest says")
             _sync(path)
 
-    def take(self, artifact: ArtifactId, manifest: Manifest, path: Path) -> None:
+    def take(self, artifact: ArtifactId, manifest: Manifest, path: Path) -> Stamp:
         """Makes a synced file of this directory the payload of an artifact."""
         write_durably(self._manifest(artifact), encode(manifest))
         with storing(path):
             path.replace(self.payload(artifact))
             self.part(artifact).unlink(missing_ok=True)
             sync_directory(self.directory)
+            return _stamp(self.payload(artifact))
 
     def set_aside(self, artifact: ArtifactId) -> None:
         with storing(self.payload(artifact)):
@@ -201,6 +222,20 @@ def free_bytes(directory: Path) -> int:
     with storing(directory):
         status = os.statvfs(directory)
     return status.f_bavail * status.f_frsize
+
+
+def size_of(path: Path) -> int:
+    """0 where there is no file yet."""
+    with storing(path):
+        try:
+            return path.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+
+def _stamp(path: Path) -> Stamp:
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _sync(path: Path) -> None:

@@ -4,7 +4,8 @@ File work runs in threads, a few at a time. What decides about space is done by 
 """
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
@@ -14,10 +15,12 @@ import trio
 from p2pd.config.node import StoreSettings
 from p2pd.core.artifact import ArtifactKind, Manifest, manifest_of
 from p2pd.core.ids import ArtifactId, short
-from p2pd.errors import LocalError, RemoteError, StoreError
-from p2pd.io.blob_files import BlobFiles, free_bytes
+from p2pd.errors import LocalError, NoRoomError, RemoteError, StoreError
+from p2pd.io.blob_files import BlobFiles, Stamp, free_bytes, size_of
 from p2pd.io.durable import TEMPORARY
 
+KEPT = "kept"
+"""Owner of the pins that last over restarts."""
 THREADS = 4
 """At most this many chunks are held for reading and writing at a time."""
 
@@ -34,6 +37,8 @@ class _Entry:
     """None: left by an earlier run and not looked at yet."""
     wanted: bool = False
     """Begun in this run, and not let go by its last pin since."""
+    stamp: Stamp | None = None
+    """Of the payload when its bytes were last known to be its own; None: left by an earlier run."""
     turn: trio.Lock = field(default_factory=trio.Lock)
     """Held while its files change."""
 
@@ -73,18 +78,23 @@ class FileBlobStore:
         settings: StoreSettings,
         *,
         on_damage: Callable[[ArtifactId, str], None],
+        on_room: Callable[[NoRoomError | None], None] = lambda _: None,
         disk_free: Callable[[Path], int] = free_bytes,
     ) -> None:
+        """on_room hears of each refusal for want of room, and by None that something found room."""
         self._directory = directory
         self._settings = settings
         self._on_damage = on_damage
+        self._on_room = on_room
         self._disk_free = disk_free
         self._files = BlobFiles(directory)
         self._room = trio.Lock()
         self._threads = trio.CapacityLimiter(THREADS)
         self._names = itertools.count(1)
-        self._pins: dict[ArtifactId, set[str]] = {}
+        self._outputs: dict[Path, int] = {}
+        """Files that subprocesses are writing, with the size they may come to."""
         survey = self._files.survey()
+        self._pins: dict[ArtifactId, set[str]] = {artifact: {KEPT} for artifact in survey.kept}
         self._entries = {  # oldest first
             item.artifact: _Entry(item.artifact, item.manifest, complete=item.complete)
             for item in survey.found
@@ -122,6 +132,11 @@ class FileBlobStore:
             if entry is not None:
                 entry.wanted = False
 
+    async def keep(self, artifact: ArtifactId) -> None:
+        if KEPT not in self._pins.get(artifact, ()):
+            self.pin(artifact, KEPT)
+            await self._blocking(self._files.keep, artifact)
+
     async def put(
         self, kind: ArtifactKind, schema: bytes, data: bytes, owner: bytes = b""
     ) -> ArtifactId:
@@ -129,7 +144,7 @@ class FileBlobStore:
         artifact = manifest.id
         async with self._room:
             if not self.has(artifact):
-                await self._make_room(artifact, manifest.size_bytes, on_disk_bytes=0)
+                await self._make_room(_named(artifact), manifest.size_bytes)
                 path = await self._blocking(self._files.write, data)
                 await self._take(artifact, manifest, path)
         return artifact
@@ -139,7 +154,7 @@ class FileBlobStore:
         async with self._room:
             entry = self._entries.get(artifact)
             if entry is None:
-                await self._make_room(artifact, manifest.size_bytes, on_disk_bytes=0)
+                await self._make_room(_named(artifact), manifest.size_bytes)
                 await self._blocking(self._files.begin, artifact, manifest)
                 entry = _Entry(artifact, manifest, missing=set(range(len(manifest.chunks))))
                 self._entries[artifact] = entry
@@ -162,7 +177,7 @@ class FileBlobStore:
             if self._entries.get(artifact) is not entry or entry.missing is None:
                 raise self._not_begun(artifact)
             if index in entry.missing:
-                await self._blocking(self._write_chunk, entry, index, data)
+                await self._write_chunk(entry, index, data)
                 entry.missing.discard(index)
             await self._finish_if_whole(entry)
 
@@ -185,6 +200,24 @@ class FileBlobStore:
                 break
         return None
 
+    async def check(self, artifact: ArtifactId) -> bool:
+        try:
+            await self.sound(artifact)
+        except StoreError:
+            if self.has(artifact):
+                raise
+            return False
+        return True
+
+    async def sound(self, artifact: ArtifactId) -> Path:
+        path = self.path(artifact)
+        entry = self._entries[artifact]
+        stamp = await self._blocking(self._files.stamp, path)
+        if stamp is None or stamp != entry.stamp:
+            await self.verify(artifact)
+            entry.stamp = stamp
+        return path
+
     async def verify(self, artifact: ArtifactId) -> None:
         """Hashes a complete artifact again.
 
@@ -201,8 +234,17 @@ class FileBlobStore:
             raise StoreError(f"artifact {artifact.hex()} is not in {self._directory}")
         return self._files.payload(artifact)
 
-    def temporary(self, suffix: str) -> Path:
-        return self._directory / f"{TEMPORARY}file-{next(self._names)}{suffix}"
+    @asynccontextmanager
+    async def output(self, suffix: str, size_bytes: int) -> AsyncIterator[Path]:
+        path = self._directory / f"{TEMPORARY}file-{next(self._names)}{suffix}"
+        async with self._room:
+            await self._make_room(path.name, size_bytes)
+            self._outputs[path] = size_bytes
+        try:
+            yield path
+        finally:
+            self._outputs.pop(path, None)
+            path.unlink(missing_ok=True)
 
     async def adopt(self, path: Path, manifest: Manifest) -> ArtifactId:
         if path.parent != self._directory:
@@ -210,8 +252,9 @@ class FileBlobStore:
         artifact, size_bytes = manifest.id, manifest.size_bytes
         await self._blocking(self._files.check_and_sync, path, size_bytes)
         async with self._room:
+            self._outputs.pop(path, None)
             if artifact not in self._entries:
-                await self._make_room(artifact, size_bytes, on_disk_bytes=size_bytes)
+                await self._make_room(_named(artifact), size_bytes, on_disk_bytes=size_bytes)
             await self._take(artifact, manifest, path)
         return artifact
 
@@ -219,32 +262,33 @@ class FileBlobStore:
         entry = self._entries.get(artifact) or _Entry(artifact, manifest)
         with trio.CancelScope(shield=True):  # short: a rename
             async with entry.turn:
-                await self._blocking(self._files.take, artifact, manifest, path)
-                self._completed(entry)
+                stamp = await self._blocking(self._files.take, artifact, manifest, path)
+                self._completed(entry, stamp)
 
-    def _write_chunk(self, entry: _Entry, index: int, data: bytes) -> None:
+    async def _write_chunk(self, entry: _Entry, index: int, data: bytes) -> None:
         free, reserve = self._disk_free(self._directory), self._settings.reserve_bytes
         if free - len(data) < reserve:
-            raise StoreError(
-                f"{self._directory}: the disk has {free} bytes free and store.reserve_bytes "
-                f"keeps {reserve}: free some space"
+            raise self._no_room(
+                f"the disk has {free} bytes free and store.reserve_bytes keeps {reserve}: "
+                "free some space"
             )
-        self._files.write_chunk(entry.artifact, entry.manifest, index, data)
+        write = self._files.write_chunk
+        await self._blocking(write, entry.artifact, entry.manifest, index, data)
 
     async def _finish_if_whole(self, entry: _Entry) -> None:
         if entry.complete or entry.missing != set():
             return
         with trio.CancelScope(shield=True):  # else a whole artifact could stay unfinished
             try:
-                await self._blocking(self._files.finish, entry.artifact)
+                stamp = await self._blocking(self._files.finish, entry.artifact)
             except StoreError:
                 # After a failed sync nobody knows what reached the disk.
                 entry.missing = set(range(len(entry.manifest.chunks)))
                 raise
-            self._completed(entry)
+            self._completed(entry, stamp)
 
-    def _completed(self, entry: _Entry) -> None:
-        entry.complete, entry.missing = True, set()
+    def _completed(self, entry: _Entry, stamp: Stamp) -> None:
+        entry.complete, entry.missing, entry.stamp = True, set(), stamp
         self._entries.pop(entry.artifact, None)
         self._entries[entry.artifact] = entry  # the youngest
 
@@ -268,9 +312,7 @@ class FileBlobStore:
     def _moved(self, artifact: ArtifactId, why: str) -> str:
         return f"{self._files.payload(artifact)}: {why}; moved to {self._files.damaged(artifact)}"
 
-    async def _make_room(
-        self, artifact: ArtifactId, size_bytes: int, *, on_disk_bytes: int
-    ) -> None:
+    async def _make_room(self, what: str, size_bytes: int, *, on_disk_bytes: int = 0) -> None:
         """Collects what it must, and nothing if that is not enough."""
         quota, disk = self._quota_lack(size_bytes), self._disk_lack(size_bytes - on_disk_bytes)
         lacking = max(quota, disk)
@@ -281,11 +323,11 @@ class FileBlobStore:
             victims.append(victim)
             lacking -= victim.size_bytes
         if lacking > 0:
-            raise StoreError(
-                f"{self._directory}: no room for artifact {short(artifact)} of {size_bytes} bytes, "
-                f"{lacking} bytes lacking: "
+            raise self._no_room(
+                f"no room for {what} of {size_bytes} bytes, {lacking} bytes lacking: "
                 + ("raise store.quota_bytes" if quota >= disk else "free some disk space")
             )
+        self._on_room(None)
         for victim in victims:  # all at once: nobody may pin or read one while its files go
             owner: dict[ArtifactId, int] | dict[ArtifactId, _Entry]
             owner = self._damaged if victim.damaged else self._entries
@@ -295,14 +337,21 @@ class FileBlobStore:
                 remove = self._files.remove_damaged if victim.damaged else self._files.remove
                 await self._blocking(remove, victim.artifact)
 
+    def _no_room(self, why: str) -> NoRoomError:
+        error = NoRoomError(f"{self._directory}: {why}")
+        self._on_room(error)
+        return error
+
     def _quota_lack(self, size_bytes: int) -> int:
         if not self._settings.quota_bytes:
             return 0
         held = sum(entry.manifest.size_bytes for entry in self._entries.values())
-        return held + sum(self._damaged.values()) + size_bytes - self._settings.quota_bytes
+        held += sum(self._damaged.values()) + sum(self._outputs.values())
+        return held + size_bytes - self._settings.quota_bytes
 
     def _disk_lack(self, size_bytes: int) -> int:
         promised = sum(entry.missing_bytes for entry in self._entries.values())
+        promised += sum(size - size_of(path) for path, size in self._outputs.items())
         free = self._disk_free(self._directory)
         return promised + size_bytes + self._settings.reserve_bytes - free
 
@@ -322,4 +371,12 @@ class FileBlobStore:
                 yield _Victim(entry.artifact, entry.manifest.size_bytes, damaged=False)
 
     async def _blocking(self, function: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
-        return await trio.to_thread.run_sync(function, *arguments, limiter=self._threads)
+        try:
+            return await trio.to_thread.run_sync(function, *arguments, limiter=self._threads)
+        except NoRoomError as error:  # somebody else was faster than our own look at the disk
+            self._on_room(error)
+            raise
+
+
+def _named(artifact: ArtifactId) -> str:
+    return f"artifact {short(artifact)}"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from p2pd.errors import StoreError
+from p2pd.errors import NoRoomError, StoreError
 
 TEMPORARY = "tmp-"
 """Prefix of files that are not finished. Their owner removes leftovers at start."""
@@ -25,8 +25,10 @@ ADVICE = {
     errno.EISDIR: "it is a directory, not a file",
     errno.EEXIST: "there is a file of that name already",
     errno.EIO: "input/output error: the disk is failing",
+    errno.ELOOP: "a symbolic link that does not end: remove it",
     errno.EMFILE: "too many open files: raise the limit (ulimit -n)",
 }
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
@@ -36,7 +38,8 @@ def storing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         why = ADVICE.get(error.errno or 0, error.strerror or str(error))
-        raise StoreError(f"{path}: {why}") from error
+        kind = NoRoomError if error.errno in NO_ROOM else StoreError
+        raise kind(f"{path}: {why}") from error
 
 
 def sync_directory(directory: Path) -> None:

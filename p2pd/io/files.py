@@ -1,5 +1,6 @@
 """Artifacts as files: how this node's subprocesses get at tensors without moving them."""
 
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Protocol
 
@@ -8,11 +9,11 @@ from p2pd.core.ids import ArtifactId
 
 
 class ArtifactFiles(Protocol):
-    def path(self, artifact: ArtifactId) -> Path:
-        """The file of a complete artifact: its raw bytes, to be read only.
+    async def sound(self, artifact: ArtifactId) -> Path:
+        """The file of a complete artifact: its raw bytes, to be read only, and hashed since they changed.
 
         Raises:
-            StoreError: it is not here, or not complete.
+            StoreError: it is not here, not complete, or was damaged and is gone now.
         """
         ...
 
@@ -20,8 +21,14 @@ class ArtifactFiles(Protocol):
         """Also of an artifact that is not complete yet."""
         ...
 
-    def temporary(self, suffix: str) -> Path:
-        """A fresh path in the store's directory. What a crash leaves there is removed at start."""
+    def output(self, suffix: str, size_bytes: int) -> AbstractAsyncContextManager[Path]:
+        """A fresh path in the store's directory, with room for a file of that size.
+
+        What is there when the context ends, and was not adopted, is removed; a start removes what a crash left.
+
+        Raises:
+            NoRoomError: quota or disk reserve would be exceeded.
+        """
         ...
 
     async def adopt(self, path: Path, manifest: Manifest) -> ArtifactId:

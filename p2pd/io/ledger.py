@@ -15,7 +15,7 @@ from typing import Self
 
 import trio
 
-from p2pd.errors import StoreError
+from p2pd.errors import NoRoomError, StoreError
 from p2pd.io.durable import storing, sync_directory
 from p2pd.ports import Table, Write
 
@@ -192,7 +192,7 @@ def _store_error(path: Path, error: sqlite3.DatabaseError) -> StoreError:
     code = error.sqlite_errorcode & 0xFF  # the rest of it is detail of the same kind
     text = _one_line(str(error))
     if code == sqlite3.SQLITE_FULL:
-        return StoreError(f"{path}: the disk is full: free some space")
+        return NoRoomError(f"{path}: the disk is full: free some space")
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return StoreError(DAMAGED.format(path=path, why=text))
     return StoreError(f"{path}: {text}: check that the disk has space and the file can be written")

@@ -12,16 +12,15 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
 import trio
 
-from p2pd.core.artifact import Manifest
 from p2pd.core.encoding import decode, encode
 from p2pd.core.ids import ArtifactId
 from p2pd.core.work import Inspection, InspectJob, Merged, MergeJob
 from p2pd.errors import LocalError, RemoteError, UnreachableError
+from p2pd.io.files import ArtifactFiles
 from p2pd.io.frames import read_frame, write_frame
 from p2pd.tensors.calls import (
     ERRORS,
@@ -38,32 +37,6 @@ REAP_S = 5.0
 """How long a killed process may take to go; only a failing disk can hold it longer."""
 COMPLAINT_BYTES = 2000
 """Of the end of what a dead process wrote to its standard error."""
-
-
-class ArtifactFiles(Protocol):
-    """The part of a file store of artifacts that the math process needs."""
-
-    def path(self, artifact: ArtifactId) -> Path:
-        """The file of a complete artifact.
-
-        Raises:
-            StoreError: it is not here.
-        """
-        ...
-
-    def manifest(self, artifact: ArtifactId) -> Manifest | None: ...
-
-    def temporary(self, suffix: str) -> Path:
-        """A path that nothing uses yet, in the directory of the artifacts."""
-        ...
-
-    async def adopt(self, path: Path, manifest: Manifest) -> ArtifactId:
-        """Makes a finished file, written to a temporary path, the file of its artifact.
-
-        Raises:
-            StoreError: the quota or the disk reserve would be exceeded.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,20 +84,19 @@ class MathProcess:
         return self._child.process.pid if self._child is not None else None
 
     async def inspect(self, job: InspectJob) -> Inspection:
-        files = self._inputs((job.artifact,))
+        files = await self._inputs((job.artifact,))
         result = await self._call(Call(CallKind.INSPECT, encode(job), files, ""))
         return decode(Inspection, result)
 
     async def merge(self, job: MergeJob) -> Merged:
-        files = self._inputs((job.base, *(entry.artifact for entry in job.inputs)))
-        output = self._files.temporary(".merging").absolute()
-        try:
-            call = Call(CallKind.MERGE, encode(job), files, str(output))
+        files = await self._inputs((job.base, *(entry.artifact for entry in job.inputs)))
+        base = self._files.manifest(job.base)
+        size_bytes = 0 if base is None else base.size_bytes
+        async with self._files.output(".merging", size_bytes) as output:
+            call = Call(CallKind.MERGE, encode(job), files, str(output.absolute()))
             result = await self._call(call)
             answer = decode(MergeAnswer, result, limit_bytes=FRAME_BYTES_MAX)
             head = await self._files.adopt(output, answer.manifest)
-        finally:
-            output.unlink(missing_ok=True)
         if head != answer.merged.head:
             raise LocalError(f"the store names {head.hex()} what the merge named otherwise")
         return answer.merged
@@ -132,11 +104,12 @@ class MathProcess:
     async def self_test(self) -> None:
         await self._call(Call(CallKind.SELF_TEST, b"", (), ""))
 
-    def _inputs(self, artifacts: tuple[ArtifactId, ...]) -> tuple[InputFile, ...]:
-        return tuple(
-            InputFile(artifact, str(self._files.path(artifact).absolute()))
-            for artifact in sorted(set(artifacts))
-        )
+    async def _inputs(self, artifacts: tuple[ArtifactId, ...]) -> tuple[InputFile, ...]:
+        inputs = []
+        for artifact in sorted(set(artifacts)):
+            path = await self._files.sound(artifact)
+            inputs.append(InputFile(artifact, str(path.absolute())))
+        return tuple(inputs)
 
     async def _call(self, call: Call) -> bytes:
         async with self._turn:

@@ -107,27 +107,23 @@ class WorkerProcess:
         """
         async with self._lock:
             await self._ready()
-            output = self._files.temporary(".safetensors")
-            try:
+            async with self._files.output(".safetensors", 0) as output:  # of a size not known yet
                 call = InitialCall(os.fsencode(output))
                 body = await self._call(Call.INITIAL, call, self._settings.build_s)
                 return await self._files.adopt(output, _parse(Manifest, body))
-            finally:
-                output.unlink(missing_ok=True)
 
     async def train(self, job: TrainJob) -> TrainResult:
         async with self._lock:
             await self._ready()
-            base = os.fsencode(self._files.path(job.base))
-            output = self._files.temporary(".safetensors")
-            try:
-                call = TrainCall(job, base, os.fsencode(output))
+            base = await self._files.sound(job.base)
+            manifest = self._files.manifest(job.base)
+            size_bytes = 0 if manifest is None else manifest.size_bytes  # an update is as large
+            async with self._files.output(".safetensors", size_bytes) as output:
+                call = TrainCall(job, os.fsencode(base), os.fsencode(output))
                 body = await self._call(Call.TRAIN, call, self._settings.train_s)
                 done = _parse(Done, body)
                 manifest = replace(done.manifest, owner=job.owner)
                 artifact = await self._files.adopt(output, manifest)
-            finally:
-                output.unlink(missing_ok=True)
         return TrainResult(
             artifact,
             manifest.size_bytes,
@@ -140,7 +136,7 @@ class WorkerProcess:
     async def evaluate(self, job: EvaluateJob) -> Evaluation:
         async with self._lock:
             await self._ready()
-            call = EvaluateCall(job, os.fsencode(self._files.path(job.head)))
+            call = EvaluateCall(job, os.fsencode(await self._files.sound(job.head)))
             return _parse(
                 Evaluation, await self._call(Call.EVALUATE, call, self._settings.evaluate_s)
             )

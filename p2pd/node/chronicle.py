@@ -102,4 +102,6 @@ class Chronicle:
 
     async def keep_revision(self, signed_revision: object) -> None:
         data = encode(signed_revision)
+        if self._ledger.get(Table.REVISIONS, self._revision) == data:
+            return
         await self._ledger.commit([Write(Table.REVISIONS, self._revision, data)])

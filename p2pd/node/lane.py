@@ -10,7 +10,7 @@ import trio
 
 from p2pd.core.artifact import ArtifactKind
 from p2pd.core.chain import check_certified, check_derived
-from p2pd.core.decision import Decision, Record
+from p2pd.core.decision import Decision, Outcome, Record
 from p2pd.core.derive import Setting, genesis_decision
 from p2pd.core.gates import largest_artifact_bytes
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId, PublicKey, short
@@ -21,7 +21,7 @@ from p2pd.core.signed import Scope, Signed, T
 from p2pd.core.talk import GetChoices, Holdings, Inventory, Objects, Tip, dump_talk
 from p2pd.core.validator.body import load_body
 from p2pd.core.validator.events import Adopted, ObjectSeen
-from p2pd.errors import RemoteError, StoreError, UnreachableError
+from p2pd.errors import NoRoomError, RemoteError, StoreError, UnreachableError
 from p2pd.node.catch_up import CatchUp
 from p2pd.node.chronicle import Chronicle
 from p2pd.node.driver import Inbox, drive
@@ -74,6 +74,7 @@ class Hub(Protocol):
     math: Math
     worker: Worker
     private_seed: int
+    keep_every: int
     supervision: Supervision
 
 
@@ -156,6 +157,7 @@ class Lane:
             check_derived(self.setting, self.decision, record, choices)
             await self.chronicle.adopt(record)
             self._move_on(record.decision)
+            await self._keep_for_good(record.decision)
 
     def _move_on(self, decision: Decision) -> None:
         self._pin_head(decision)
@@ -182,6 +184,15 @@ class Lane:
         if old is not None:
             self._hub.blobs.unpin(old, f"head {decision.height - KEPT_HEADS}")
 
+    async def _keep_for_good(self, decision: Decision) -> None:
+        every, heads = self._hub.keep_every, decision.state.progress.heads
+        promoted = heads > 0 and decision.header.outcome is Outcome.PROMOTED
+        if every and promoted and heads % every == 0:
+            try:
+                await self._hub.blobs.keep(decision.head)
+            except StoreError as error:  # pinned all the same, for as long as this process lives
+                log.warning("head %d may not be kept after a restart: %s", heads, error)
+
     def keep(self, artifact: ArtifactId) -> None:
         self._kept.add(artifact)
         self._hub.blobs.pin(artifact, f"window {self.pool.height}")
@@ -207,10 +218,13 @@ class Lane:
             manifest = self._hub.blobs.manifest(artifact)
             if manifest is not None and self._hub.blobs.has(artifact):
                 wanted.check(manifest)
-                return True
+                if await self._hub.blobs.check(artifact):
+                    return True
             with trio.move_on_after(limit_s):
                 await self._hub.transfer.fetch(wanted, [*providers, *linked])
                 return True
+        except NoRoomError:
+            return False  # the store has said so
         except (RemoteError, UnreachableError, StoreError) as error:
             log.warning("artifact %s was not fetched: %s", short(artifact), error)
         return False
@@ -244,6 +258,7 @@ class Lane:
             record = self.chronicle.record(height)
             if record is not None:
                 self._pin_head(record.decision)
+                await self._keep_for_good(record.decision)
         for signed in self.own_objects():
             self._take(signed, None)
         self.role = self._plugin.at(self)

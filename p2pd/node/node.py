@@ -32,6 +32,7 @@ from p2pd.errors import RemoteError
 from p2pd.node.catch_up import RECORDS_BYTES
 from p2pd.node.discovery import Discovery, DiscoverySettings, Seed
 from p2pd.node.lane import Lane
+from p2pd.node.patience import PatientLedger
 from p2pd.node.supervision import Supervision, Task, Unsupervised
 from p2pd.node.transfer import Transfer
 from p2pd.ports import BlobStore, Ledger, Link, Math, RolePlugin, Signer, Transport, Worker
@@ -58,6 +59,8 @@ class Parts:
     dice: Random
     now_ms: Callable[[], int]
     """Wall clock, for peer records only."""
+    keep_every: int = 0
+    """Of so many promoted heads one is kept for good; 0 for none."""
     health: Health = field(default_factory=Health)
     supervision: Supervision = field(default_factory=Unsupervised)
 
@@ -70,11 +73,12 @@ class Node:
     ) -> None:
         self.signer = parts.signer
         self.transport = parts.transport
-        self.ledger = parts.ledger
+        self.health = parts.health
+        self.keep_every = parts.keep_every
+        self.ledger: Ledger = PatientLedger(parts.ledger, parts.health)
         self.blobs = parts.blobs
         self.math = parts.math
         self.worker = parts.worker
-        self.health = parts.health
         self.supervision = parts.supervision
         self.genesis = genesis
         self.plugin = plugin
@@ -90,7 +94,7 @@ class Node:
             network=genesis.network, roles=plugin.offers, seeds=tuple(seeds)
         )
         self.discovery = Discovery(
-            parts.transport, parts.ledger, parts.signer, parts.dice, parts.now_ms, settings
+            parts.transport, self.ledger, parts.signer, parts.dice, parts.now_ms, settings
         )
         self.transfer = Transfer(
             parts.transport,

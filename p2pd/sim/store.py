@@ -16,7 +16,7 @@ import trio
 
 from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest, manifest_of
 from p2pd.core.ids import ArtifactId, short
-from p2pd.errors import LocalError, RemoteError, StoreError
+from p2pd.errors import LocalError, NoRoomError, RemoteError, StoreError
 from p2pd.ports import Table, Write
 
 
@@ -30,7 +30,7 @@ class Moment(Enum):
 
 
 CommitHook = Callable[[Moment, Sequence[Write]], None]
-"""May cancel the node's tasks (a crash), or at BEFORE raise StoreError (a full disk)."""
+"""May cancel the node's tasks (a crash), or at BEFORE raise NoRoomError (a full disk)."""
 
 
 class MemoryLedger:
@@ -109,10 +109,20 @@ class MemoryBlobs:
         self._quota_bytes = quota_bytes
         self._blobs: dict[ArtifactId, _Blob] = {}
         self._pins: dict[ArtifactId, set[str]] = {}
+        self.kept: set[ArtifactId] = set()
+        """Pinned for good."""
 
     def has(self, artifact: ArtifactId) -> bool:
         blob = self._blobs.get(artifact)
         return blob is not None and blob.complete
+
+    async def check(self, artifact: ArtifactId) -> bool:
+        await trio.lowlevel.checkpoint()
+        return self.has(artifact)
+
+    async def keep(self, artifact: ArtifactId) -> None:
+        await trio.lowlevel.checkpoint()
+        self.kept.add(artifact)
 
     def manifest(self, artifact: ArtifactId) -> Manifest | None:
         blob = self._blobs.get(artifact)
@@ -187,7 +197,8 @@ class MemoryBlobs:
 
     def _make_room(self, manifest: Manifest) -> None:
         used_bytes = sum(blob.manifest.size_bytes for blob in self._blobs.values())
-        free = [artifact for artifact in self._blobs if artifact not in self._pins]
+        pinned = self._pins.keys() | self.kept
+        free = [artifact for artifact in self._blobs if artifact not in pinned]
         evicted: list[ArtifactId] = []
         for artifact in free:
             if used_bytes + manifest.size_bytes <= self._quota_bytes:
@@ -195,7 +206,7 @@ class MemoryBlobs:
             used_bytes -= self._blobs[artifact].manifest.size_bytes
             evicted.append(artifact)
         if used_bytes + manifest.size_bytes > self._quota_bytes:
-            raise StoreError(
+            raise NoRoomError(
                 f"{manifest.size_bytes} bytes exceed the quota of {self._quota_bytes}: raise it"
             )
         for artifact in evicted:

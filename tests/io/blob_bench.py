@@ -41,6 +41,8 @@ class Bench:
         self.settings = settings
         self.free_bytes = free_bytes
         self.damage: list[tuple[ArtifactId, str]] = []
+        self.room: list[str] = []
+        """Why there was none; an empty one where there was."""
         self.open()
 
     def open(self) -> None:
@@ -49,6 +51,7 @@ class Bench:
             self.directory,
             self.settings,
             on_damage=lambda artifact, why: self.damage.append((artifact, why)),
+            on_room=lambda error: self.room.append("" if error is None else str(error)),
             disk_free=lambda _: self.free_bytes,
         )
 

@@ -12,7 +12,6 @@ from p2pd.core.artifact import CHUNK_BYTES, Manifest
 from p2pd.core.ids import ArtifactId
 from p2pd.errors import LocalError, RemoteError, StoreError
 from p2pd.io.blob_files import MAX_MANIFEST_BYTES
-from p2pd.io.files import ArtifactFiles
 from p2pd.ports import BlobStore
 from tests.io.blob_bench import Bench, chunk, content, described, run
 from tests.ports.blob_contract import CONTRACT
@@ -127,19 +126,12 @@ def test_i10_leftovers_of_a_crash_are_removed_at_start_and_the_rest_is_kept(benc
     kept = bench.put(content(1))
     gone = described(content(2)).id.hex()
     (bench.directory / "tmp-abcdefgh").write_bytes(b"half")
-    bench.store.temporary(".safetensors").write_bytes(b"half")
+    (bench.directory / "tmp-file-1.safetensors").write_bytes(b"half")
     (bench.directory / f"{gone}.manifest").write_bytes(b"no payload followed")
     (bench.directory / "notes.txt").write_text("not ours")
     bench.open()
     assert bench.names() == [kept.hex(), f"{kept.hex()}.manifest", "notes.txt"]
     assert bench.damage == []
-
-
-def test_temporary_paths_differ_and_lie_in_the_directory(bench: Bench) -> None:
-    first, second = bench.store.temporary(".x"), bench.store.temporary(".x")
-    assert first != second
-    assert {first.parent, second.parent} == {bench.directory}
-    assert first.suffix == ".x"
 
 
 @pytest.mark.parametrize("case", ["flipped", "short", "gone"])
@@ -222,8 +214,7 @@ def test_a_damaged_chunk_of_a_download_is_fetched_again(bench: Bench) -> None:
 
 def test_a_finished_file_is_adopted_by_a_rename(bench: Bench) -> None:
     data = content(1)
-    files: ArtifactFiles = bench.store
-    path = files.temporary(".safetensors")
+    path = bench.directory / "tmp-file"
     path.write_bytes(data)
     node = path.stat().st_ino
     artifact = run(bench.store.adopt, path, described(data))
@@ -237,7 +228,7 @@ def test_an_adopted_file_ends_a_download_of_the_same_artifact(bench: Bench) -> N
     data = content(1)
     artifact = bench.begin(data)
     bench.write(artifact, data, 0)
-    path = bench.store.temporary("")
+    path = bench.directory / "tmp-file"
     path.write_bytes(data)
     assert run(bench.store.adopt, path, described(data)) == artifact
     bench.write(artifact, data, 1)
@@ -247,7 +238,7 @@ def test_an_adopted_file_ends_a_download_of_the_same_artifact(bench: Bench) -> N
 
 def test_a_file_of_another_size_or_elsewhere_is_not_adopted(bench: Bench, tmp_path: Path) -> None:
     data = content(1)
-    short, link, outside = bench.store.temporary(""), bench.store.temporary(""), tmp_path / "file"
+    short, link, outside = bench.directory / "short", bench.directory / "link", tmp_path / "file"
     short.write_bytes(data[:-1])
     outside.write_bytes(data)
     link.symlink_to(outside)

@@ -40,7 +40,7 @@ def test_i10_a_failed_replacement_leaves_the_old_content(tmp_path: Path) -> None
         (errno.ENOSPC, "the disk is full: free some space"),
         (errno.EROFS, "read-only"),
         (errno.EACCES, "permission denied"),
-        (errno.ELOOP, "Too many levels of symbolic links"),
+        (errno.EMLINK, "Too many links"),
     ],
 )
 def test_what_the_system_says_becomes_advice(tmp_path: Path, number: int, advice: str) -> None:

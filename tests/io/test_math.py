@@ -3,7 +3,8 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,10 @@ class Directory:
         self.manifests: dict[ArtifactId, Manifest] = {}
         self.count = 0
 
+    async def sound(self, artifact: ArtifactId) -> Path:
+        await trio.lowlevel.checkpoint()
+        return self.path(artifact)
+
     def path(self, artifact: ArtifactId) -> Path:
         if artifact not in self.manifests:
             raise StoreError(f"artifact {artifact.hex()} is not here")
@@ -52,6 +57,14 @@ class Directory:
     def temporary(self, suffix: str) -> Path:
         self.count += 1
         return self.root / f"{self.count}{suffix}"
+
+    @asynccontextmanager
+    async def output(self, suffix: str, size_bytes: int) -> AsyncIterator[Path]:
+        path = self.temporary(suffix)
+        try:
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
 
     async def adopt(self, path: Path, manifest: Manifest) -> ArtifactId:
         self.manifests[manifest.id] = manifest

@@ -100,15 +100,24 @@ class Shelf:
         self._manifests: dict[ArtifactId, Manifest] = {}
         self._count = 0
 
+    async def sound(self, artifact: ArtifactId) -> Path:
+        await trio.lowlevel.checkpoint()
+        return self.path(artifact)
+
     def path(self, artifact: ArtifactId) -> Path:
         return self._root / artifact.hex()
 
     def manifest(self, artifact: ArtifactId) -> Manifest | None:
         return self._manifests.get(artifact)
 
-    def temporary(self, suffix: str) -> Path:
+    @asynccontextmanager
+    async def output(self, suffix: str, size_bytes: int) -> AsyncIterator[Path]:
         self._count += 1
-        return self._root / f"temporary-{self._count}{suffix}"
+        path = self._root / f"temporary-{self._count}{suffix}"
+        try:
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
 
     async def adopt(self, path: Path, manifest: Manifest) -> ArtifactId:
         await trio.Path(path).rename(self.path(manifest.id))

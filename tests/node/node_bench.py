@@ -116,6 +116,7 @@ class Bench:
         *offers: str,
         ledger: MemoryLedger | None = None,
         blobs: MemoryBlobs | None = None,
+        keep_every: int = 0,
     ) -> Running:
         ledger, blobs = ledger or MemoryLedger(), blobs or MemoryBlobs()
         plugin = Plugin(offers or ("validator",))
@@ -130,6 +131,7 @@ class Bench:
             worker=ScriptedWorker(blobs, Random(0)),
             dice=Random(name),
             now_ms=lambda: round(trio.current_time() * 1000),
+            keep_every=keep_every,
         )
         node = Node(parts, self.setting.genesis, plugin, ())
         lane = node.add(REVISION)
