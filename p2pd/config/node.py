@@ -52,8 +52,12 @@ class NetworkSettings:
     seeds: tuple[str, ...] = ()
     """Where the network is entered: host:port, or PEER@host:port to take nobody else there. Empty:
     wait until others connect."""
+    join_s: float = 0.0
+    """A node that has met nobody so long after its start ends with exit status 1, for scripts that
+    must know. 0: it waits and tries for ever."""
 
     def __post_init__(self) -> None:
+        _refuse_negative(self)
         for seed in self.seeds:
             try:
                 parse_seed(seed)
@@ -117,10 +121,10 @@ NODE_TABLES: Mapping[str, type] = {
 }
 
 
-def _refuse_negative(settings: StoreSettings | WorkerLimits) -> None:
+def _refuse_negative(settings: NetworkSettings | StoreSettings | WorkerLimits) -> None:
     for field in fields(settings):
         value = getattr(settings, field.name)
-        if value < 0:
+        if isinstance(value, int | float) and value < 0:
             raise ValueError(f"{field.name} must not be negative, got {value}")
 
 

@@ -31,7 +31,7 @@ from p2pd.daemon.publish import head_file_of
 from p2pd.daemon.rates import Rates
 from p2pd.daemon.settings import NodeConfig, load_node
 from p2pd.daemon.snapshots import Snapshots
-from p2pd.errors import P2pError, UsageError
+from p2pd.errors import P2pError, UnreachableError, UsageError
 from p2pd.io.blobs import FileBlobStore
 from p2pd.io.control import serve_control
 from p2pd.io.durable import storing
@@ -209,9 +209,20 @@ async def _serve_node(
         if given.plugin.name == "validator" and not _has_seat(given, transport.peer):
             log.warning("this key holds no seat in the genesis: the node follows and does not vote")
 
+    async def must_join() -> None:
+        if (join_s := given.config.network.join_s) > 0:
+            with trio.move_on_after(join_s):
+                await node.joined.wait()
+                return
+            raise UnreachableError(
+                f"nobody was met within {join_s:g} s (network.join_s): look at network.seeds,"
+                " and whether UDP comes through"
+            )
+
     keep = node.supervision.keep
     await node.run(
         announce,
+        must_join,
         partial(keep, "control", partial(serve_control, directory.path, answer)),
         check_workload,
         partial(keep, "rates", rates.run),

@@ -349,18 +349,23 @@ class Discovery:
             if found != state:
                 state = found
                 level = logging.WARNING if link is None else logging.INFO
-                log.log(level, "seed %s %s: %s", seed.address, state, detail)
+                again = "" if link else f"; again within {self._most_s():g} s"
+                log.log(level, "seed %s %s: %s%s", seed.address, state, detail, again)
             while link is not None and self._is_linked(link.peer):
                 await self._changed.wait()
             lived = link is not None and trio.current_time() - start_s >= self._settings.steady_s
             failures = 0 if lived else failures + 1
             await self._rest_from_seed(failures)
 
+    def _most_s(self) -> float:
+        """Most that a seed is left alone after a failure."""
+        alone = not self._transport.links()
+        return self._settings.lonely_most_s if alone else self._settings.backoff_most_s
+
     async def _rest_from_seed(self, failures: int) -> None:
         """Waits out the back-off, but not once the last link is gone."""
         settings = self._settings
-        alone = not self._transport.links()
-        most_s = settings.lonely_most_s if alone else settings.backoff_most_s
+        alone, most_s = not self._transport.links(), self._most_s()
         wait_s = backoff_s(failures, self._dice, base_s=settings.backoff_base_s, most_s=most_s)
         with trio.move_on_after(wait_s):
             while alone or self._transport.links():

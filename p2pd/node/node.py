@@ -87,6 +87,8 @@ class Node:
         """Objects by kind that came in."""
         self.refused: Counter[str] = Counter()
         """Why objects were refused, by the first words of the reason."""
+        self.joined = trio.Event()
+        """It has met somebody."""
         self._faults: Counter[PeerId] = Counter()
         secret = self.signer.sign(b"p2pd private samples" + genesis.network)
         self.private_seed = int.from_bytes(digest("private-seed", secret)[:8])
@@ -130,6 +132,7 @@ class Node:
     # LinkHandler
 
     def connected(self, link: Link) -> None:
+        self.joined.set()
         for lane in self.lanes.values():
             lane.greet(link)
         self.transfer.linked(link.peer)

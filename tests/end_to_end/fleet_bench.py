@@ -5,6 +5,7 @@ Units: seconds. To wait is to ask for a condition until it holds or its time is 
 
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
@@ -153,6 +154,7 @@ class Bench:
         self.founded = founded
         self.nodes: dict[str, NodeProcess] = {}
         self.seeds: tuple[str, ...] = ()
+        self.listen = "127.0.0.1:0"
 
     def configure(
         self,
@@ -171,7 +173,7 @@ class Bench:
                 genesis=founded.genesis_file,
                 record=founded.record_file,
                 seeds=self.seeds if seeds is None else seeds,
-                listen="127.0.0.1:0",
+                listen=self.listen,
                 datagram_bytes=16_000,
             )
         )
@@ -355,6 +357,15 @@ async def gone(what: str, found: list[Process], limit_s: float = GONE_S) -> None
         return not any(alive(process) for process in found)
 
     await until(f"{what} gone: {[p.command for p in found]}", check, limit_s)
+
+
+def has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
 
 
 def resident_bytes(pid: int) -> int:

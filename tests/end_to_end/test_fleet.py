@@ -26,6 +26,7 @@ from tests.end_to_end.fleet_bench import (
     decisions,
     found,
     gone,
+    has_ipv6,
     mapped,
     open_bench,
     processes,
@@ -52,6 +53,8 @@ class Played:
     """What was seen while it ran, and what the ledgers say."""
 
     founded: Founded
+    addresses: list[str] = field(default_factory=list)
+    """Of the peers that a validator knew."""
     peers: dict[str, str] = field(default_factory=dict)
     """Of the nodes that died, before they did."""
     peers_after: dict[str, str] = field(default_factory=dict)
@@ -101,7 +104,8 @@ def played(tmp_path_factory: pytest.TempPathFactory, built: Built) -> Played:
     async def main() -> None:
         with trio.fail_after(LIMIT_S):
             async with open_bench(founded) as bench:
-                await _start(bench)
+                bench.listen = "[::1]:0" if has_ipv6() else bench.listen
+                await _start(bench, played)
                 await _kill(bench, played)
                 await _restart(bench, played)
                 await _shoot(bench, played)
@@ -112,7 +116,7 @@ def played(tmp_path_factory: pytest.TempPathFactory, built: Built) -> Played:
     return played
 
 
-async def _start(bench: Bench) -> None:
+async def _start(bench: Bench, played: Played) -> None:
     await bench.start_seed()
     for name in EARLY:
         bench.start(name, "trainer")
@@ -122,6 +126,7 @@ async def _start(bench: Bench) -> None:
     bench.start("liar", "liar", environment=installed)
     bench.start("viewer", "viewer")
     await bench.promotes("validator1", 2)
+    played.addresses = [row["address"] for row in (await bench.answers("validator1"))["peers"]]
 
 
 def _lease(revision: Status, peer: str) -> Status | None:
@@ -232,6 +237,13 @@ def test_i02_all_nodes_have_one_lineage(played: Played) -> None:
     for name, chain in played.chains.items():
         assert [d.id for d in chain] == [d.id for d in longest[: len(chain)]], name
         assert len(chain) > played.killed_at + 2, name
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="there is no IPv6 on this machine")
+def test_a_fleet_without_ipv4_comes_to_heads(played: Played) -> None:
+    assert len(played.addresses) >= len(NODES) - 2
+    assert {address.rpartition(":")[0] for address in played.addresses} == {"[::1]"}
+    assert len(played.chain) > 3
 
 
 def test_heads_go_on_while_a_validator_and_a_trainer_are_dead(played: Played) -> None:

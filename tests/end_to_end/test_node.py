@@ -288,6 +288,15 @@ def test_a_port_in_use_is_named_in_one_line(config: Path) -> None:
     assert "in use" in ran.err
 
 
+def test_a_node_that_must_join_and_meets_nobody_ends_in_time(tmp_path: Path, built: Built) -> None:
+    bench = Bench(found(tmp_path, built))
+    bench.seeds = ("127.0.0.1:1",)  # nobody listens there
+    config = bench.configure("viewer", "viewer")
+    text = config.read_text()
+    config.write_text(text.replace("[network]\n", "[network]\njoin_s = 0.5\n"))
+    refused(p2pd("run", "--config", config), 1, "nobody was met within 0.5 s (network.join_s)")
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -93,6 +93,7 @@ def test_a_seed_is_spoken_of_once_for_each_change(caplog: pytest.LogCaptureFixtu
         "is out of reach",
         "is linked",
     ]
+    assert ["again within 6 s" in line for line in said] == [True, False, True, False]
 
 
 def test_a_seed_with_another_key_is_refused_and_said(caplog: pytest.LogCaptureFixture) -> None:
