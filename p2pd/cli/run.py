@@ -29,7 +29,7 @@ def command(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     options = (
         Override("--data-dir", "node", "data_dir", data_dir),
-        Override("--json", "node", "log_format", "json" if in_json else None),
+        Override("--json", "log", "format", "json" if in_json else None),
         Override("--listen", "overlay", "listen", listen),
         Override("--seed", "network", "seeds", seed or None),
         Override("--genesis", "network", "genesis", genesis),

@@ -22,10 +22,6 @@ class NodeSettings:
     key in it is the node: two nodes must never share or copy one."""
     name: str = ""
     """Shown to people next to the peer id; letters, digits, dot, dash. Empty: the peer id alone."""
-    log_level: str = "info"
-    """Least that is logged: debug, info, warning or error. info tells what a person acts on."""
-    log_format: str = "text"
-    """text for people, json for programs: one object a line."""
 
     def __post_init__(self) -> None:
         if not self.role:
@@ -35,14 +31,30 @@ class NodeSettings:
                 "name must be at most 64 letters, digits, dots, dashes and underscores, "
                 f"got {self.name!r}"
             )
-        if self.log_level not in LOG_LEVELS:
-            raise ValueError(
-                f"log_level must be one of {_list(LOG_LEVELS)}, got {self.log_level!r}"
-            )
-        if self.log_format not in LOG_FORMATS:
-            raise ValueError(
-                f"log_format must be one of {_list(LOG_FORMATS)}, got {self.log_format!r}"
-            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogSettings:
+    level: str = "info"
+    """Least that is logged: debug, info, warning or error. info tells what a person acts on."""
+    format: str = "text"
+    """text for people, json for programs: one object a line."""
+    file_bytes: int = 8 * 2**20
+    """Most that DIR/log may hold; one older file of this size is kept beside it."""
+    repeat_s: float = 60.0
+    """What is logged again and again is written ten times in so long, and then counted."""
+    stall_s: float = 2.0
+    """From so long on, what holds up the event loop is logged with its stack."""
+
+    def __post_init__(self) -> None:
+        for name, known in (("level", LOG_LEVELS), ("format", LOG_FORMATS)):
+            value = getattr(self, name)
+            if value not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
+        for name, least in (("file_bytes", 2**16), ("repeat_s", 1.0), ("stall_s", 0.1)):
+            value = getattr(self, name)
+            if value < least:
+                raise ValueError(f"{name} must be at least {least:g}, got {value:g}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,6 +126,7 @@ class ExperimentSettings:
 
 NODE_TABLES: Mapping[str, type] = {
     "node": NodeSettings,
+    "log": LogSettings,
     "network": NetworkSettings,
     "store": StoreSettings,
     "worker": WorkerLimits,
@@ -126,7 +139,3 @@ def _refuse_negative(settings: NetworkSettings | StoreSettings | WorkerLimits) -
         value = getattr(settings, field.name)
         if isinstance(value, int | float) and value < 0:
             raise ValueError(f"{field.name} must not be negative, got {value}")
-
-
-def _list(words: tuple[str, ...]) -> str:
-    return ", ".join(words)

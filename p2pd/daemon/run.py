@@ -26,11 +26,13 @@ from p2pd.core.revision import SignedRevision
 from p2pd.daemon.absent import NoMath, NoWorker
 from p2pd.daemon.checked import CheckedWorker
 from p2pd.daemon.files import read_genesis, read_revision
+from p2pd.daemon.folding import Folding
 from p2pd.daemon.logs import start_logging
 from p2pd.daemon.publish import head_file_of
 from p2pd.daemon.rates import Rates
 from p2pd.daemon.settings import NodeConfig, load_node
 from p2pd.daemon.snapshots import Snapshots
+from p2pd.daemon.watchdog import Watchdog
 from p2pd.errors import P2pError, UnreachableError, UsageError
 from p2pd.io.blobs import FileBlobStore
 from p2pd.io.control import serve_control
@@ -79,9 +81,8 @@ def run(role: str | None, config: Path | None, overrides: tuple[Override, ...]) 
         overrides = (*overrides, Override("--role", "node", "role", role))
     given = _gather(load_node(config, overrides))
     with DataDirectory(given.config.node.data_dir) as directory:
-        settings = given.config.node
-        start_logging(directory.log, settings.log_level, settings.log_format)
-        return trio.run(_serve, given, directory)
+        folding = start_logging(directory.log, given.config.log)
+        return trio.run(_serve, given, directory, folding)
 
 
 def _gather(config: NodeConfig) -> Given:
@@ -95,11 +96,12 @@ def _gather(config: NodeConfig) -> Given:
     return Given(config, plugin, genesis, revision)
 
 
-async def _serve(given: Given, directory: DataDirectory) -> int:
+async def _serve(given: Given, directory: DataDirectory, folding: Folding) -> int:
     failures: list[P2pError] = []
     try:
         async with trio.open_nursery() as nursery:
             life = trio.CancelScope()
+            nursery.start_soon(folding.run)
             await nursery.start(_heed_signals, life)
             with life:
                 await _run_node(given, directory)
@@ -184,7 +186,8 @@ async def _serve_node(
 ) -> None:
     started_s = trio.current_time()
     rates = Rates(transport.counters)
-    snapshots = Snapshots(node, given.config.node.name, rates)
+    watchdog = Watchdog(given.config.log.stall_s, node.health)
+    snapshots = Snapshots(node, given.config.node.name, rates, watchdog.lag)
 
     async def answer(request: dict[str, object]) -> dict[str, object]:
         call = request.get("call")
@@ -219,13 +222,18 @@ async def _serve_node(
                 " and whether UDP comes through"
             )
 
+    async def control() -> None:
+        with node.supervision.vital("control"):
+            await serve_control(directory.path, answer)
+
     keep = node.supervision.keep
     await node.run(
         announce,
         must_join,
-        partial(keep, "control", partial(serve_control, directory.path, answer)),
+        control,
         check_workload,
         partial(keep, "rates", rates.run),
+        partial(keep, "watchdog", watchdog.run),
     )
 
 

@@ -8,6 +8,7 @@ from p2pd.config.loading import Override, load
 from p2pd.config.node import (
     NODE_TABLES,
     ExperimentSettings,
+    LogSettings,
     NetworkSettings,
     NodeSettings,
     StoreSettings,
@@ -23,6 +24,7 @@ class NodeConfig:
 
     def __init__(self, tables: Mapping[str, Any]) -> None:
         self.node: NodeSettings = tables["node"]
+        self.log: LogSettings = tables["log"]
         self.network: NetworkSettings = tables["network"]
         self.store: StoreSettings = tables["store"]
         self.worker: WorkerLimits = tables["worker"]

@@ -1,7 +1,7 @@
 """A running node as the plain values of its status. Seconds."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import trio
 
@@ -12,6 +12,7 @@ from p2pd.core.messages import Release, Update
 from p2pd.core.voting.events import View
 from p2pd.core.work import MILLION
 from p2pd.daemon.rates import Flow, Rates
+from p2pd.daemon.watchdog import Lag
 from p2pd.node.lane import HeightTimes, Lane
 from p2pd.node.lineage import metric_of, tally
 from p2pd.node.node import Node
@@ -35,21 +36,26 @@ STILL_MEASURED = 4
 """Heights back from the last one whose measurements may still come in."""
 
 NO_FLOW = Flow(0, 0, 0.0, 0.0)
+NO_LAG = Lag(0.0, 0.0)
 
 
 class Snapshots:
     """Takes the status of one node. What old decisions say is worked out once, and kept."""
 
-    def __init__(self, node: Node, name: str, rates: Rates) -> None:
+    def __init__(
+        self, node: Node, name: str, rates: Rates, lag: Callable[[], Lag] = lambda: NO_LAG
+    ) -> None:
         self._node = node
         self._name = name
         self._rates = rates
+        self._lag = lag
         self._rows: dict[RevisionId, dict[DecisionId, DecisionInfo]] = {}
 
     async def take(self, uptime_s: float) -> Snapshot:
         node = self._node
         for lane in node.lanes.values():
             await self._read(lane)
+        lag = self._lag()
         info = NodeInfo(
             name=self._name,
             role=node.plugin.name,
@@ -58,6 +64,8 @@ class Snapshots:
             version=VERSION,
             uptime_s=uptime_s,
             address=node.transport.address,
+            lag_p99_s=lag.p99_s,
+            lag_most_s=lag.most_s,
             degraded=_degraded(node),
         )
         return Snapshot(

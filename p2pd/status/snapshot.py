@@ -27,6 +27,9 @@ class NodeInfo:
     uptime_s: float
     address: str
     """host:port; empty when it takes no connections."""
+    lag_p99_s: float = 0.0
+    """How late its event loop comes to a task: 99 of 100 times at most so long, in two minutes."""
+    lag_most_s: float = 0.0
     degraded: tuple[str, ...] = ()
     """What does not work as it should, each in one line."""
 

@@ -29,6 +29,8 @@ TWO_COLUMNS_AT, THREE_COLUMNS_AT = 100, 140
 ROWS = 8
 """Of each table; the rest is counted."""
 SCORE_FULL = 1024
+LATE_S = 0.25
+"""An event loop that comes so late is worth a look."""
 
 LEASE_LOOK = {
     "training": ("◐", "cyan"),
@@ -89,6 +91,8 @@ def _head(snapshot: Snapshot) -> RenderableType:
     line.append(f"  of {node.network}")
     line.append(f"  {node.address or 'no address'}", style=DIM)
     line.append(f"  up {clock(node.uptime_s)}", style=DIM)
+    late = node.lag_most_s >= LATE_S
+    line.append(f"  lag {node.lag_most_s * 1000:.0f} ms", style="yellow" if late else DIM)
     return Group(line, *(Text(f" ! {what}", style="bold yellow") for what in node.degraded))
 
 

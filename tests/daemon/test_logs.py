@@ -2,11 +2,13 @@ import json
 import logging
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from p2pd.daemon.logs import LOG_BYTES, start_logging
+from p2pd.config.node import LogSettings
+from p2pd.daemon.logs import start_logging
 from p2pd.errors import StoreError
 
 log = logging.getLogger("p2pd.tests")
@@ -30,7 +32,7 @@ def _as_before() -> Iterator[None]:
 
 def test_a_message_is_one_line_whatever_others_wrote_into_it(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    start_logging(path, "info", "text")
+    start_logging(path, LogSettings())
     log.info("peer says %s", "bye\n12:00:00 ERROR   p2pd: all is lost\x1b[2J")
     (line,) = path.read_text().splitlines()
     assert line.endswith("p2pd.tests: peer says bye?12:00:00 ERROR   p2pd: all is lost?[2J")
@@ -38,7 +40,7 @@ def test_a_message_is_one_line_whatever_others_wrote_into_it(tmp_path: Path) -> 
 
 def test_json_lines_are_json_and_keep_the_traceback(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    start_logging(path, "warning", "json")
+    start_logging(path, LogSettings(level="warning", format="json"))
     log.info("not this")
     try:
         int("of course")
@@ -52,30 +54,30 @@ def test_json_lines_are_json_and_keep_the_traceback(tmp_path: Path) -> None:
         "it went\nwrong",
     )
     assert "ValueError: invalid literal" in entry["traceback"]
+    assert datetime.fromisoformat(entry["time"]).tzinfo == UTC
 
 
 def test_the_log_of_a_node_is_bounded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "log"
-    start_logging(path, "info", "text")
-    line = "x" * 2**16
-    for _ in range(3 * LOG_BYTES // 2**16):
-        log.info(line)
+    start_logging(path, LogSettings(file_bytes=2**20))
+    for _ in range(48):
+        logging.getLogger("p2pd.workload").info("x" * 2**16)
     capsys.readouterr()
     sizes = [one.stat().st_size for one in tmp_path.iterdir()]
     assert len(sizes) == 2
-    assert max(sizes) <= LOG_BYTES
+    assert max(sizes) <= 2**20
 
 
 def test_a_log_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.mkdir()
     with pytest.raises(StoreError, match="log: it is a directory"):
-        start_logging(path, "info", "text")
+        start_logging(path, LogSettings())
 
 
 def test_a_full_disk_costs_log_lines_and_nothing_else(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    start_logging(Path("/dev/full"), "info", "text")
+    start_logging(Path("/dev/full"), LogSettings())
     log.info("no room for this")
     assert "Traceback" not in capsys.readouterr().err
