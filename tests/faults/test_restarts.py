@@ -1,7 +1,10 @@
 """Reported faults of restarts: a run that was stopped goes on as if it had not been, and the newest state wins."""
 
+import logging
 from collections.abc import Awaitable, Callable
+from random import Random
 
+import pytest
 import trio
 
 from p2pd.core.ids import ArtifactId
@@ -60,3 +63,28 @@ def test_a_newcomer_takes_the_newest_of_what_its_neighbours_offer_and_that_alone
         assert held == set(), "an old head was fetched too"
 
     play(script, calm(trainers=4))
+
+
+def test_fifty_peers_that_die_one_by_one_take_nobody_with_them(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    mortal = ("trainer1", "trainer2", "reducer1", "viewer1", "seed1")
+    dice = Random(1)
+
+    async def script(scene: Scene) -> None:
+        scene.start(*scene.fleet.shape.names())
+        await scene.promotes(1)
+        for turn in range(50):
+            victim = dice.choice(mortal)
+            scene.kill(victim, silent=turn % 2 == 0)
+            await trio.sleep(dice.uniform(0.1, 1.5))
+            scene.start(victim)
+            await trio.sleep(dice.uniform(0.1, 1.5))
+        await scene.promotes(scene.tip.state.progress.heads + 2)
+        await scene.until("all have adopted it", lambda: scene.agreed)
+
+    caplog.set_level(logging.WARNING)
+    scene = play(script, calm())  # a task that fails of it would end the run
+    assert scene.tip.height > 10
+    failed = [r.getMessage() for r in caplog.records if "failed" in r.getMessage()]
+    assert failed == []
