@@ -46,6 +46,14 @@ class Voter:
         lock_round = locked.round if locked and locked.value == value else NO_ROUND
         return Ballot(value, max(proposal.pol, lock_round), ())
 
+    def backs(self, results: Results, value: DecisionId) -> bool | None:
+        """Whether a quorum makes it valid for me; None while that is not known."""
+        objective = results.objective(value)
+        if not objective or Defence.JUDGEMENT not in self.off:
+            return objective
+        checked = results.judged(results.choices(value))
+        return checked is None or checked.judgement != Judgement.REJECT
+
     def _fits(self, held: Held, results: Results, value: DecisionId) -> bool:
         """Whether such a proposal may be made in its round and, if it is fresh, is judged well."""
         proposal = held.proposal.content

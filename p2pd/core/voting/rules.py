@@ -230,10 +230,10 @@ class Rules:
         here, valid = self.memory.position, self.memory.valid
         for round_ in self._tally.quorate(valid.round if valid else NO_ROUND, here.round):
             for value in self._tally.quorums(round_):
-                objective = self._results.objective(value)
-                if objective is None:
+                backed = self._voter.backs(self._results, value)
+                if backed is None:
                     self._want(value)
-                elif objective and (round_ < here.round or here.step >= Step.PREVOTE):
+                elif backed and (round_ < here.round or here.step >= Step.PREVOTE):
                     self._back(value, round_)
                     return True
         return False

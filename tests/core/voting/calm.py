@@ -4,7 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from p2pd.core.ids import DecisionId
-from p2pd.core.voting.events import Build, Check, Decided, Effect, FetchValue, Judgement, Send
+from p2pd.core.voting.events import (
+    Build,
+    Check,
+    Decided,
+    Defence,
+    Effect,
+    FetchValue,
+    Judgement,
+    Send,
+)
 from tests.core.voting.making import A_CHOICES, B_CHOICES, UNDECIDED, Bench, value_of
 
 KNOWN = {value_of(choices): choices for choices in (A_CHOICES, B_CHOICES, UNDECIDED)}
@@ -28,9 +37,10 @@ class Calm:
                 case Build(round_):
                     self.carry_out(who, bench.built(round_, min(self.accepts[who])))
                 case Check(choices, _):
-                    fine = choices in self.accepts[who] or choices == UNDECIDED
-                    judgement = Judgement.ACCEPT if fine else Judgement.REJECT
-                    self.carry_out(who, bench.checked(choices, judgement))
+                    self.carry_out(who, bench.checked(choices, self.judgement(who, choices)))
+                case FetchValue(value, _) if Defence.JUDGEMENT in bench.off:
+                    choices = KNOWN[value]
+                    self.carry_out(who, bench.checked(choices, self.judgement(who, choices)))
                 case FetchValue(value, _):
                     self.carry_out(who, bench.fetched(KNOWN[value]))
                 case Decided(certificate):
@@ -38,6 +48,10 @@ class Calm:
                     self.decided = certificate.value
                 case _:
                     pass
+
+    def judgement(self, who: int, choices: bytes) -> Judgement:
+        fine = choices in self.accepts[who] or choices == UNDECIDED
+        return Judgement.ACCEPT if fine else Judgement.REJECT
 
     def run(self, until_round: int) -> DecisionId | None:
         """What is decided; None if nothing is before that round."""
