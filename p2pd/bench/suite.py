@@ -12,6 +12,7 @@ from p2pd.errors import UsageError
 
 BENCHES = {
     "simulate": "virtual seconds and decisions per second of the simulator",
+    "transfer": "artifacts between nodes, beside aioquic's own server and TLS over TCP",
 }
 """With what each measures. The module is imported only when it is run."""
 

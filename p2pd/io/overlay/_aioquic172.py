@@ -15,7 +15,7 @@ from aioquic.quic.connection import QuicConnection, QuicConnectionState
 from aioquic.quic.events import ConnectionTerminated
 from aioquic.quic.packet import QuicFrameType, QuicProtocolVersion
 from aioquic.quic.packet_builder import QuicPacketBuilder
-from aioquic.quic.recovery import QuicPacketSpace
+from aioquic.quic.recovery import QuicPacketPacer, QuicPacketSpace
 from aioquic.quic.stream import QuicStream
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -26,6 +26,9 @@ ALPN = "p2pd/1"
 CONNECTION_ID_BYTES = 8
 STREAM_STEP = 4
 """Stream ids of one kind are so far apart (RFC 9000 2.1)."""
+
+GRANULARITY_S = 0.001
+"""Of timers (RFC 9002 6.1.2)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +70,18 @@ def silence() -> None:
     logging.getLogger("quic").setLevel(logging.CRITICAL)
 
 
+class GranularPacer(QuicPacketPacer):
+    """Lets go at once what is due within the granularity of timers (RFC 9002 7.7).
+
+    The original stops after 16 packets, however short the round trip: on a fast path each waits
+    for a timer that is due at once.
+    """
+
+    def update_rate(self, congestion_window: int, smoothed_rtt: float) -> None:
+        super().update_rate(congestion_window, smoothed_rtt)
+        self.bucket_max = max(self.bucket_max, GRANULARITY_S)
+
+
 class Quic(QuicConnection):
     """One connection, as its two ends need it."""
 
@@ -84,6 +99,7 @@ class Quic(QuicConnection):
             retry_source_connection_id=retry_source_connection_id,
         )
         self._limits = limits
+        self._loss._pacer = GranularPacer(max_datagram_size=limits.datagram_bytes)
         self._read_bytes = 0
         self._read_by_stream: dict[int, int] = {}
         self._local_max_streams_bidi.value = self._local_max_streams_bidi.sent = limits.streams

@@ -15,15 +15,18 @@ from typing import Protocol
 import trio
 from aioquic.quic.configuration import QuicConfiguration
 
-from p2pd.io.overlay._aioquic172 import CONNECTION_ID_BYTES, Quic, QuicLimits
+from p2pd.io.overlay._aioquic172 import (
+    CONNECTION_ID_BYTES,
+    GRANULARITY_S,
+    Quic,
+    QuicLimits,
+)
 from p2pd.io.overlay.connection import CloseCode, Connection, Ending, Watcher
+from p2pd.io.overlay.datagrams import Datagrams
 from p2pd.io.overlay.doorman import Address, Caller, Doorman, read_header
 from p2pd.io.overlay.settings import OverlaySettings, join_address
 
 BATCH_DATAGRAMS = 64
-DATAGRAM_BYTES_MAX = 2**16
-GRANULARITY_S = 0.001
-"""After this a timer is looked at again that is due, and aioquic finds is not (RFC 9002 6.1.2)."""
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +53,7 @@ class Endpoint:
         host: Host,
     ) -> None:
         """configuration: makes the one for dialling (True) or for being dialled."""
-        self._udp = udp
+        self._datagrams = Datagrams(udp)
         self._settings = settings
         self._dialler, self._listener = configuration(True), configuration(False)
         self._limits = limits
@@ -64,7 +67,7 @@ class Endpoint:
 
     @property
     def family(self) -> int:
-        return self._udp.family
+        return self._datagrams.socket.family
 
     def dial(self, address: Address) -> Connection:
         quic = Quic(limits=self._limits, configuration=self._dialler)
@@ -80,7 +83,7 @@ class Endpoint:
                 await trio.lowlevel.checkpoint()
             else:
                 with trio.CancelScope(deadline=self._next_timer()) as self._waiting:
-                    await trio.lowlevel.wait_readable(self._udp)
+                    await trio.lowlevel.wait_readable(self._datagrams.socket)
             received = self._receive(trio.current_time())
             woken = [connection.dispatch() for connection in received]
             if any(woken):
@@ -124,14 +127,7 @@ class Endpoint:
     def _receive(self, now_s: float) -> list[Connection]:
         """Takes in a batch of datagrams; returns the connections they were for."""
         received: dict[Connection, None] = {}
-        for _ in range(BATCH_DATAGRAMS):
-            try:
-                data, address = self._udp.recvfrom(DATAGRAM_BYTES_MAX)
-            except BlockingIOError:
-                break
-            except OSError:
-                # An ICMP error of an earlier send: anyone could have forged it.
-                continue
+        for data, address in self._datagrams.receive(BATCH_DATAGRAMS):
             connection = self._find(data, address, now_s)
             if connection is None:
                 continue
@@ -162,7 +158,7 @@ class Endpoint:
         if isinstance(verdict, Caller):
             return self._accept(verdict)
         if verdict is not None:
-            self._send(verdict, address)
+            self._datagrams.send([(verdict, address)])
         return None
 
     def _accept(self, caller: Caller) -> Connection:
@@ -188,29 +184,21 @@ class Endpoint:
         datagrams: list[tuple[bytes, Address]] = []
         if not self._guard(connection, lambda q: datagrams.extend(q.datagrams_to_send(now_s))):
             return
-        for data, address in datagrams:
-            connection.sent_bytes += len(data)
-            self._send(data, address)
+        connection.sent_bytes += sum(len(data) for data, _ in datagrams)
+        self._datagrams.send(datagrams)
         if connection.ending is not None and not connection.ending.by_peer and datagrams:
             connection.farewell = datagrams[-1:]
         connection.transmitted()
         wanted_s = connection.quic.get_timer()
         if wanted_s is not None:
+            # One that is due already, and aioquic finds is not, is looked at again a little later.
             self._arm(connection, wanted_s if wanted_s > now_s else now_s + GRANULARITY_S)
-
-    def _send(self, data: bytes, address: Address) -> None:
-        try:
-            self._udp.sendto(data, address)
-        except OSError:
-            # A full buffer or no route: a lost datagram, which QUIC repairs or times out.
-            return
 
     def _repeat_farewell(self, connection: Connection) -> None:
         """Tells again that the connection is closed, ever more seldom (RFC 9000 10.2.1)."""
         connection.after_farewell += 1
         if connection.after_farewell & (connection.after_farewell - 1) == 0:
-            for data, address in connection.farewell:
-                self._send(data, address)
+            self._datagrams.send(connection.farewell)
 
     # Timers
 

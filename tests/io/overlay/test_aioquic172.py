@@ -8,9 +8,10 @@ import pytest
 from aioquic.quic import events
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
+from aioquic.quic.recovery import QuicPacketPacer
 
 from p2pd.io.overlay import congestion
-from p2pd.io.overlay._aioquic172 import ALPN, Quic, QuicLimits, configuration
+from p2pd.io.overlay._aioquic172 import ALPN, GranularPacer, Quic, QuicLimits, configuration
 from p2pd.io.overlay.identity import certificate
 from tests.io.overlay.bench import LIMITS, identity
 
@@ -342,3 +343,30 @@ def test_a_session_is_never_resumed() -> None:
     assert [event.session_resumed for event in completed] == [False]
     assert pair.client._session_ticket_handler is None
     assert pair.server._session_ticket_fetcher is None
+
+
+@pytest.mark.parametrize(("own", "most"), [(False, 16), (True, 10_000)])
+def test_on_a_fast_path_aioquics_pacer_lets_go_of_a_few_packets_and_ours_of_all_that_is_due(
+    own: bool, most: int
+) -> None:
+    pacer = (GranularPacer if own else QuicPacketPacer)(max_datagram_size=1200)
+    pacer.update_rate(8 * 2**20, 0.0005)
+    pacer.update_bucket(1.0)
+    assert released(pacer, 1.0) <= most
+    assert (released(pacer, 2.0) > 100) is own
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_on_a_long_path_both_pacers_spread_what_is_sent(own: bool) -> None:
+    pacer = (GranularPacer if own else QuicPacketPacer)(max_datagram_size=1200)
+    pacer.update_rate(2**20, 0.1)
+    assert released(pacer, 1.0) == 16
+
+
+def released(pacer: QuicPacketPacer, now_s: float) -> int:
+    """Packets that may be sent at one instant."""
+    count = 0
+    while count < 100_000 and pacer.next_send_time(now_s) is None:
+        pacer.update_after_send(now_s)
+        count += 1
+    return count
