@@ -55,6 +55,7 @@ def revision_json(revision: Revision) -> dict[str, object]:
         "parameters": sum(prod(t.shape) for t in revision.schema.tensors if not t.buffer),
         "max_roster": revision.schedule.max_roster,
         "deadline_s": revision.schedule.deadline_ms / 1000,
+        "codec": revision.codec,
         "merge": revision.merge.name,
         "head": revision.head.hex(),
     }
@@ -67,6 +68,7 @@ def published_json(published: Published) -> dict[str, object]:
         "head_file": str(published.head_file),
         "update_bytes": published.update_bytes,
         "window_bytes": published.window_bytes,
+        "head_bytes": published.head.size_bytes,
     }
 
 
@@ -84,10 +86,10 @@ def cost_lines(published: Published) -> list[str]:
         f"workload   {revision.workload.module}, source {revision.workload.source.hex()}",
         f"data       {revision.data.kind}, {revision.data.samples} samples in "
         f"{revision.data.shards} microshards{_named(revision.data.descriptor)}",
-        f"update     {size(published.update_bytes)}: what each trainer sends per window",
+        f"update     {size(published.update_bytes)} in {revision.codec}: what each trainer sends per window",
         f"validator  takes in {size(published.window_bytes)} per window from a full roster of "
         f"{schedule.max_roster}: {size(round(rate))}/s over a deadline of {deadline_s:g} s",
-        f"trainer    takes in one head per window: {size(published.update_bytes)}",
+        f"trainer    takes in one head per window: {size(published.head.size_bytes)}",
     ]
 
 

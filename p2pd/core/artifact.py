@@ -24,7 +24,7 @@ class ArtifactKind(IntEnum):
 class Manifest:
     kind: ArtifactKind
     schema: bytes
-    """Hash of the model schema (names, types, shapes), 32 bytes."""
+    """Hash of the schema of its tensors (names, types, shapes), 32 bytes: of the model's, for a head."""
     size_bytes: int
     chunks: tuple[bytes, ...]
     """SHA-256 of each chunk of CHUNK_BYTES; the last one may be shorter."""

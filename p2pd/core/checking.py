@@ -167,4 +167,4 @@ def check_verdicts(choices: Choices, found: Mapping[UpdateId, Verdict]) -> tuple
 def untouched(setting: Setting, previous: Decision, update: Signed[Update]) -> Verdict:
     """The verdict of the gates that need no tensors."""
     lease = lease_behind(update, previous, setting.scope(previous.height + 1))
-    return gate(update, previous, lease, setting.revision.schema)
+    return gate(update, previous, lease, setting.revision.update_schema)

@@ -108,6 +108,7 @@ def merge_job(
         exponents=previous.state.exponents,
         rule=revision.merge,
         optimizer=revision.outer,
+        codec=revision.codec,
     )
 
 

@@ -1,5 +1,6 @@
 """The hard gates: what an update must satisfy before anyone looks at its tensors."""
 
+from p2pd.core.codecs import element_count
 from p2pd.core.decision import Decision, Lease
 from p2pd.core.ids import PeerId
 from p2pd.core.messages import Update
@@ -12,13 +13,11 @@ HEADER_BYTES_PER_TENSOR = 512
 
 
 def largest_artifact_bytes(schema: Schema) -> int:
-    """The most that a full model of this schema takes on disk."""
+    """The most that the tensors of this schema take on disk."""
     total = 1024
     for tensor in schema.tensors:
-        elements = 1
-        for side in tensor.shape:
-            elements *= side
-        total += elements * DTYPE_BYTES[tensor.dtype] + HEADER_BYTES_PER_TENSOR + len(tensor.name)
+        data_bytes = element_count(tensor) * DTYPE_BYTES[tensor.dtype]
+        total += data_bytes + HEADER_BYTES_PER_TENSOR + len(tensor.name)
     return total
 
 
@@ -39,7 +38,10 @@ def lease_behind(update: Signed[Update], previous: Decision, scope: Scope) -> Le
 
 
 def gate(update: Signed[Update], previous: Decision, lease: Lease, schema: Schema) -> Verdict:
-    """The verdict that follows from the announcement alone; ACCEPTED means: look at its tensors."""
+    """The verdict that follows from the announcement alone; ACCEPTED means: look at its tensors.
+
+    schema is that of an update's file.
+    """
     content = update.content
     if content.samples > lease.samples or content.steps > content.samples:
         return Verdict.LEASE

@@ -136,7 +136,8 @@ class Reducer:
                 entry.fetch = Fetch.HERE if here else Fetch.FAILED
                 if here:
                     base = self.previous.state.plan.base
-                    job = InspectJob(artifact, base, self.setting.revision.schema)
+                    revision = self.setting.revision
+                    job = InspectJob(artifact, base, revision.schema, revision.codec)
                     self.out.append(Inspect(job))
 
     def _on_inspected(self, event: Inspected) -> None:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+from p2pd.core.artifact import ArtifactKind
+from p2pd.core.codecs import update_schema
 from p2pd.core.encoding import encode
 from p2pd.core.genesis import Endorsement
 from p2pd.core.ids import ID_BYTES, ArtifactId, NetworkId, RevisionId, digest
@@ -125,6 +127,8 @@ class Revision:
     """The genesis head."""
     seed: bytes
     """Keys the permutation of the data."""
+    codec: str = "f32"
+    """How updates travel."""
 
     def __post_init__(self) -> None:
         for text in (self.study, self.experiment, self.name):
@@ -132,11 +136,21 @@ class Revision:
                 raise ValueError("study, experiment and revision names have 1 to 64 characters")
         if len(self.seed) != ID_BYTES or len(self.head) != ID_BYTES:
             raise ValueError("seed and genesis head have 32 bytes")
+        update_schema(self.schema, self.codec)
 
     @cached_property
     def id(self) -> RevisionId:
         """What the authority signs."""
         return RevisionId(digest("revision", encode(self)))
+
+    @cached_property
+    def update_schema(self) -> Schema:
+        """The tensors of an update's file."""
+        return update_schema(self.schema, self.codec)
+
+    def schema_of(self, kind: ArtifactKind) -> Schema:
+        """The tensors of an artifact's file."""
+        return self.update_schema if kind is ArtifactKind.UPDATE else self.schema
 
 
 @dataclass(frozen=True, slots=True)

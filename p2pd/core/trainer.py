@@ -122,6 +122,7 @@ class Trainer:
             progress=self.previous.state.progress,
             seed=int.from_bytes(plan.seed[:8]),
             owner=self.me,
+            codec=self.setting.revision.codec,
         )
         self.out.append(Train(job))
 

@@ -103,6 +103,8 @@ class TrainJob:
     """Shuffling and dropout within the lease; 64 bits, from the plan."""
     owner: bytes = b""
     """Peer id of the trainer: it becomes part of the artifact's name."""
+    codec: str = "f32"
+    """How the update is written, as the revision says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,8 @@ class InspectJob:
     artifact: ArtifactId
     base: ArtifactId
     schema: Schema
+    """Of the model."""
+    codec: str = "f32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +227,8 @@ class MergeJob:
     """Certified power-of-two scale of each tensor's features, in schema order; None before the first promoted head."""
     rule: MergeRule
     optimizer: OuterRule
+    codec: str = "f32"
+    """Of the updates."""
 
 
 @dataclass(frozen=True, slots=True)

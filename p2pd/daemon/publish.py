@@ -14,6 +14,7 @@ import trio
 
 from p2pd.config.node import StoreSettings
 from p2pd.core.artifact import Manifest
+from p2pd.core.codecs import update_schema
 from p2pd.core.encoding import encode
 from p2pd.core.genesis import Genesis
 from p2pd.core.ids import ID_BYTES
@@ -25,12 +26,13 @@ from p2pd.core.revision import (
     SignedRevision,
     WorkloadSpec,
 )
-from p2pd.core.work import MILLION, MergeRule, OuterRule, WorkloadInfo
+from p2pd.core.work import MILLION, MergeRule, OuterRule, Schema, WorkloadInfo
 from p2pd.errors import P2pError, UsageError
 from p2pd.io.blobs import FileBlobStore
 from p2pd.io.durable import TEMPORARY, storing, sync_directory, write_durably
 from p2pd.io.worker import WorkerProcess, WorkerSettings
 from p2pd.ports import Signer
+from p2pd.tensors.layout import layout_of
 from p2pd.wire.records import seal_revision
 
 RECORD_SUFFIX = ".revision.cbor"
@@ -74,6 +76,12 @@ class ScheduleSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class UpdateSettings:
+    codec: str = "f32"
+    """f32: the values as they are. bf16, int8: the steps, in a half or a quarter of the bytes."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class MergeSettings:
     rule: str = "norm_clipped_mean"
     """mean, norm_clipped_mean or trimmed_mean."""
@@ -96,6 +104,7 @@ class CanarySettings:
 PUBLISH_TABLES: Mapping[str, type] = {
     "revision": RevisionSettings,
     "schedule": ScheduleSettings,
+    "update": UpdateSettings,
     "merge": MergeSettings,
     "canary": CanarySettings,
 }
@@ -112,6 +121,7 @@ class PublishRequest:
     schedule: ScheduleSettings
     merge: MergeSettings
     canary: CanarySettings
+    update: UpdateSettings = UpdateSettings()
     workload_paths: tuple[Path, ...] = ()
     """Directories searched for the workload's module before all others."""
     log: Callable[[str], None]
@@ -128,8 +138,8 @@ class Published:
 
     @property
     def update_bytes(self) -> int:
-        """What one update weighs: all values, as the head has them."""
-        return self.head.size_bytes
+        """What one update weighs, by the revision's codec."""
+        return layout_of(self.signed.revision.update_schema.tensors).size_bytes
 
     @property
     def window_bytes(self) -> int:
@@ -229,6 +239,7 @@ def _revision(request: PublishRequest, info: WorkloadInfo, head: Manifest) -> Re
             canary=canary,
             head=head.id,
             seed=secrets.token_bytes(ID_BYTES),
+            codec=request.update.codec,
         )
     except ValueError as error:
         raise UsageError(f"revision: {error}") from error
@@ -237,6 +248,7 @@ def _revision(request: PublishRequest, info: WorkloadInfo, head: Manifest) -> Re
 def _parts(request: PublishRequest) -> tuple[Schedule, MergeRule, Canary]:
     times, merge, canary = request.schedule, request.merge, request.canary
     try:
+        update_schema(Schema(()), request.update.codec)
         return (
             Schedule(
                 lease_shards=times.lease_shards,

@@ -156,7 +156,7 @@ async def _run_node(given: Given, directory: DataDirectory) -> None:
             on_room=Room(health, "store").say,
         )
         math = await _math(stack, given.plugin, blobs)
-        worker = await stack.enter_async_context(_worker(given, blobs, supervision))
+        worker = await stack.enter_async_context(_worker(given, directory, blobs, supervision))
         transport = QuicTransport(
             config.overlay, Identity(signer.seed), lambda address: _hello(given, address)
         )
@@ -260,7 +260,7 @@ async def _math(stack: AsyncExitStack, plugin: RolePlugin, blobs: FileBlobStore)
 
 @asynccontextmanager
 async def _worker(
-    given: Given, blobs: FileBlobStore, supervision: Supervision
+    given: Given, directory: DataDirectory, blobs: FileBlobStore, supervision: Supervision
 ) -> AsyncIterator[Worker]:
     if not given.plugin.needs_worker or given.revision is None:
         yield NoWorker()
@@ -271,6 +271,7 @@ async def _worker(
         module=workload.module,
         config=workload.config,
         paths=(experiment.workload_path,) if experiment.workload_path else (),
+        own=directory.trainer / given.revision.revision.id.hex(),
         threads=limits.threads,
         memory_bytes=limits.memory_bytes or None,
         build_s=limits.build_s,

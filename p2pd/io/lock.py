@@ -28,6 +28,7 @@ class DataDirectory:
         self.blobs = self.path / "blobs"
         self.key = self.path / "key"
         self.log = self.path / "log"
+        self.trainer = self.path / "trainer"
         with storing(self.path.parent):
             self.path.parent.mkdir(parents=True, exist_ok=True)
         with storing(self.path):

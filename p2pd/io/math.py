@@ -84,7 +84,7 @@ class MathProcess:
         return self._child.process.pid if self._child is not None else None
 
     async def inspect(self, job: InspectJob) -> Inspection:
-        files = await self._inputs((job.artifact,))
+        files = await self._inputs((job.artifact, job.base))
         result = await self._call(Call(CallKind.INSPECT, encode(job), files, ""))
         return decode(Inspection, result)
 

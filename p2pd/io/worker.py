@@ -57,6 +57,8 @@ class WorkerSettings:
     """JSON object handed to build(config)."""
     paths: tuple[Path, ...] = ()
     """Directories searched for the module before all others."""
+    own: Path | None = None
+    """The trainer's directory, for what must survive its process."""
     threads: int = 1
     """Of torch."""
     memory_bytes: int | None = None
@@ -117,9 +119,10 @@ class WorkerProcess:
             await self._ready()
             base = await self._files.sound(job.base)
             manifest = self._files.manifest(job.base)
-            size_bytes = 0 if manifest is None else manifest.size_bytes  # an update is as large
+            size_bytes = 0 if manifest is None else manifest.size_bytes  # no update is much larger
+            own = os.fsencode(self._settings.own.absolute()) if self._settings.own else b""
             async with self._files.output(".safetensors", size_bytes) as output:
-                call = TrainCall(job, os.fsencode(base), os.fsencode(output))
+                call = TrainCall(job, os.fsencode(base), os.fsencode(output), own)
                 body = await self._call(Call.TRAIN, call, self._settings.train_s)
                 done = _parse(Done, body)
                 manifest = replace(done.manifest, owner=job.owner)

@@ -209,7 +209,7 @@ class Lane:
         providers: Sequence[PeerId],
         owner: bytes = b"",
     ) -> bool:
-        schema = self.setting.revision.schema
+        schema = self.setting.revision.schema_of(kind)
         wanted = Wanted(artifact, kind, schema.id, largest_artifact_bytes(schema), owner)
         linked = [link.peer for link in self._hub.transport.links()]
         limit_s = self.setting.revision.schedule.check_limit_ms / 1000

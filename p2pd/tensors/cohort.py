@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from p2pd.core.codecs import element_count, is_trained
 from p2pd.core.ids import ArtifactId, short
 from p2pd.core.work import MergeJob, Schema
 from p2pd.errors import LocalError, RemoteError
-from p2pd.tensors.codecs import Codec
+from p2pd.tensors.codecs import Codec, codec_of
 from p2pd.tensors.files import TensorFile
-from p2pd.tensors.formats import FORMATS, Values
-from p2pd.tensors.layout import element_count
+from p2pd.tensors.formats import Stored, Values
 
 CHUNK_ELEMENTS = 2**15
 """Of one tensor at a time; 256 kB in float64, so that a few updates' chunks stay in the cache."""
@@ -30,9 +30,7 @@ class Cohort:
     def trained(self) -> tuple[int, ...]:
         """Numbers of the tensors that training moves: floating, no buffers; they have features."""
         return tuple(
-            index
-            for index, tensor in enumerate(self.schema.tensors)
-            if FORMATS[tensor.dtype].floating and not tensor.buffer
+            index for index, tensor in enumerate(self.schema.tensors) if is_trained(tensor)
         )
 
     def spans(self, index: int) -> Iterator[slice]:
@@ -43,6 +41,10 @@ class Cohort:
 
     def base_values(self, index: int, span: slice) -> Values:
         return self.base.values(index, span)
+
+    def stored(self, number: int, index: int) -> Stored:
+        """A tensor of one update that travels as it is."""
+        return self.codec.stored(self.updates[number], index)
 
     def values(self, number: int, index: int, span: slice) -> Values:
         """Decoded values of one update.
@@ -56,9 +58,7 @@ class Cohort:
             raise RemoteError(f"artifact {short(self.artifacts[number])}: {error}") from error
 
 
-def open_cohort(
-    paths: Mapping[ArtifactId, Path], job: MergeJob, codec: Codec, chunk_elements: int
-) -> Cohort:
+def open_cohort(paths: Mapping[ArtifactId, Path], job: MergeJob, chunk_elements: int) -> Cohort:
     """Opens the files of a merge and checks that all of them are as the schema says.
 
     Raises:
@@ -66,8 +66,8 @@ def open_cohort(
         StoreError: a file cannot be read.
     """
     artifacts = tuple(entry.artifact for entry in job.inputs)
-    model = codec.file_schema(job.schema)
-    opened = {artifact: _open(paths, artifact, model) for artifact in sorted(set(artifacts))}
+    codec = codec_of(job.codec, job.schema)
+    opened = {artifact: _open(paths, artifact, codec.file) for artifact in sorted(set(artifacts))}
     return Cohort(
         job.schema,
         _open(paths, job.base, job.schema),

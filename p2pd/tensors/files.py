@@ -11,6 +11,7 @@ from types import TracebackType
 import numpy as np
 
 from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest
+from p2pd.core.codecs import element_count
 from p2pd.core.work import Schema, TensorSpec
 from p2pd.errors import LocalError, RemoteError, StoreError
 from p2pd.tensors.formats import FORMATS, Stored, Values, canonical_zero, decode
@@ -18,7 +19,6 @@ from p2pd.tensors.layout import (
     LENGTH_BYTES,
     Layout,
     difference,
-    element_count,
     header_size,
     layout_of,
     parse,

@@ -20,10 +20,6 @@ class Format:
     storage: np.dtype[np.generic]
     floating: bool
 
-    @property
-    def item_bytes(self) -> int:
-        return self.storage.itemsize
-
 
 FORMATS = {
     "F64": Format(np.dtype("<f8"), True),

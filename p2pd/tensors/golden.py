@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from p2pd.core.artifact import ArtifactKind
+from p2pd.core.codecs import CODECS, element_count, update_schema
 from p2pd.core.encoding import encode
 from p2pd.core.ids import ArtifactId, UpdateId, digest
 from p2pd.core.work import (
@@ -29,7 +30,6 @@ from p2pd.errors import LocalError
 from p2pd.tensors.files import ArtifactWriter
 from p2pd.tensors.formats import FORMATS, Stored, Values
 from p2pd.tensors.formats import encode as store
-from p2pd.tensors.layout import element_count
 from p2pd.tensors.merge import merge
 
 UPDATES = 5
@@ -56,29 +56,50 @@ HUGE = (255 * 2.0**120, -255 * 2.0**120)
 """The largest BF16: where training left it alone, and in a buffer, where updates differ by it."""
 
 
+MEAN = MergeRule("mean", MILLION, 0)
+PLAIN = OuterRule("mean", MILLION, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Golden:
     rule: MergeRule
+    codec: str
+    optimizer: OuterRule
     result: str
     """SHA-256 over the encoded Merged: head, clips, norms and exponents."""
 
 
 GOLDEN = (
     Golden(
-        MergeRule("mean", MILLION, 0),
+        MEAN,
+        "f32",
+        PLAIN,
         "4c19802fdf6b921f25f041a8c4a6dfbd48bd2a06c014bcdeb020fac486c61bcf",
     ),
     Golden(
         MergeRule("norm_clipped_mean", 900_000, 0),
+        "f32",
+        PLAIN,
         "5d46d0a0815b72f7c640096c4c98598306249019724ed2cf99d6bf8db622b28a",
     ),
     Golden(
         MergeRule("norm_clipped_mean", 2 * MILLION, 0),
+        "f32",
+        PLAIN,
         "9882394bd73c3bef587bd692018ccdbb30cc77562cf5a9a21a94455a91f1681d",
     ),
     Golden(
         MergeRule("trimmed_mean", MILLION, 200_000),
+        "f32",
+        PLAIN,
         "64becae11306034afce2bba22b4229c8a7dac9ff3a4bf21c9a0c45d9e285bb15",
+    ),
+    Golden(MEAN, "bf16", PLAIN, "992998b153781e24b5f4993cf3370f400284086aa9a2c3aa7a5b1bb229a29ad1"),
+    Golden(
+        MergeRule("norm_clipped_mean", 900_000, 0),
+        "int8",
+        PLAIN,
+        "67b63357ba718debf732b1eb13acd36ae256cdef2d4055ee6588d9b2ca916f73",
     ),
 )
 
@@ -93,51 +114,64 @@ def self_test() -> None:
         for golden, found in zip(GOLDEN, golden_results(Path(directory)), strict=True):
             if found != golden.result:
                 raise LocalError(
-                    f"self-test: {golden.rule.name} gives {found[:10]}, not {golden.result[:10]}: "
+                    f"self-test: {golden.rule.name} of {golden.codec} gives {found[:10]}, not {golden.result[:10]}: "
                     "numpy on this machine computes other bits; it must not vote"
                 )
 
 
 def golden_results(directory: Path, arrival: tuple[int, ...] = tuple(range(UPDATES))) -> list[str]:
-    """What each golden rule gives here, with the updates arriving in any order."""
+    """What each golden merge gives here, with the updates arriving in any order."""
     base = write_golden(directory / "base", ArtifactKind.HEAD, 0)
     paths = {base: directory / "base"}
-    inputs: list[MergeInput] = []
-    for number in arrival:
-        path = directory / f"update-{number}"
-        update = write_golden(path, ArtifactKind.UPDATE, number + 1)
-        paths[update] = path
-        name = UpdateId(digest("golden", bytes([number])))
-        inputs.append(MergeInput(name, update, WEIGHTS[number]))
-    inputs = sorted(inputs, key=lambda entry: entry.update)
-    return [
-        _result(base, tuple(inputs), golden.rule, paths, directory / f"head-{number}")
-        for number, golden in enumerate(GOLDEN)
-    ]
-
-
-def _result(
-    base: ArtifactId,
-    inputs: tuple[MergeInput, ...],
-    rule: MergeRule,
-    paths: dict[ArtifactId, Path],
-    out_path: Path,
-) -> str:
-    outer = OuterRule("mean", MILLION, 0)
-    merged, _ = merge(paths, MergeJob(base, None, SCHEMA, inputs, None, rule, outer), out_path)
-    return fingerprint(merged)
+    inputs: dict[str, tuple[MergeInput, ...]] = {}
+    for codec in CODECS:
+        found: list[MergeInput] = []
+        for number in arrival:
+            path = directory / f"update-{number}-{codec}"
+            update = write_golden(path, ArtifactKind.UPDATE, number + 1, codec)
+            paths[update] = path
+            name = UpdateId(digest("golden", bytes([number])))
+            found.append(MergeInput(name, update, WEIGHTS[number]))
+        inputs[codec] = tuple(sorted(found, key=lambda entry: entry.update))
+    results = []
+    for number, golden in enumerate(GOLDEN):
+        chosen = inputs[golden.codec]
+        job = MergeJob(
+            base, None, SCHEMA, chosen, None, golden.rule, golden.optimizer, golden.codec
+        )
+        merged, _ = merge(paths, job, directory / f"head-{number}")
+        results.append(fingerprint(merged))
+    return results
 
 
 def fingerprint(merged: Merged) -> str:
     return digest("golden", encode(merged)).hex()
 
 
-def write_golden(path: Path, kind: ArtifactKind, seed: int) -> ArtifactId:
+def write_golden(path: Path, kind: ArtifactKind, seed: int, codec: str = "f32") -> ArtifactId:
     """Writes the base (seed 0), or an update near it; the last update is far off. Keeps -0.0."""
-    with ArtifactWriter(path, kind, SCHEMA) as writer:
-        for number, tensor in enumerate(SCHEMA.tensors):
-            writer.write(_elements(tensor, number, seed))
+    schema = update_schema(SCHEMA, codec)
+    values = {tensor.name: tensor for tensor in SCHEMA.tensors}
+    with ArtifactWriter(path, kind, schema) as writer:
+        for number, tensor in enumerate(schema.tensors):
+            if values.get(tensor.name) == tensor:
+                writer.write(_elements(tensor, number, seed))
+            else:
+                writer.write(_steps(tensor, number, seed))
         return writer.finish().id
+
+
+def _steps(tensor: TensorSpec, number: int, seed: int) -> Stored:
+    """What a codec holds of a trained tensor: whole numbers and their scales, or small fractions."""
+    own = _scrambled(element_count(tensor), 1000 * seed + 700 + number)
+    if tensor.dtype == "I8":
+        return (own % np.uint64(255)).astype(np.int64).astype(np.int8)
+    size = 4.0 if seed == UPDATES else 0.0625
+    scales = np.abs(_fractions(own)) / 64 if tensor.dtype == "F32" else _fractions(own)
+    values = scales * size
+    for place in range(0, len(values), 17):
+        values[place] = abs(SMALL[(place + seed) % 7])
+    return store(values, tensor.dtype)
 
 
 def _elements(tensor: TensorSpec, number: int, seed: int) -> Stored:

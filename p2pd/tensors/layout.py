@@ -8,13 +8,12 @@ Source: the safetensors format description, https://github.com/huggingface/safet
 """
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from p2pd.core.work import Schema, TensorSpec
+from p2pd.core.codecs import element_count
+from p2pd.core.work import DTYPE_BYTES, Schema, TensorSpec
 from p2pd.errors import RemoteError
-from p2pd.tensors.formats import FORMATS
 
 LENGTH_BYTES = 8
 ALIGNMENT_BYTES = 8
@@ -41,10 +40,6 @@ class Layout:
             raise RemoteError(f"safetensors header exceeds {MAX_HEADER_BYTES} bytes")
 
 
-def element_count(tensor: TensorSpec) -> int:
-    return math.prod(tensor.shape)
-
-
 def quoted(name: str) -> str:
     """A name for a message: one line, bounded, whatever a peer put into it."""
     return repr(name)[:QUOTED_CHARACTERS]
@@ -60,7 +55,7 @@ def layout_of(tensors: Sequence[TensorSpec]) -> Layout:
     ends: list[int] = [0]
     for tensor in tensors:
         _check_tensor(tensor)
-        end = ends[-1] + element_count(tensor) * FORMATS[tensor.dtype].item_bytes
+        end = ends[-1] + element_count(tensor) * DTYPE_BYTES[tensor.dtype]
         entries[tensor.name] = {
             "dtype": tensor.dtype,
             "shape": list(tensor.shape),
@@ -137,7 +132,7 @@ def difference(found: Sequence[TensorSpec], schema: Schema) -> str | None:
 def _check_tensor(tensor: TensorSpec) -> None:
     if not tensor.name or tensor.name == "__metadata__":
         raise RemoteError(f"{quoted(tensor.name)} cannot be a tensor's name")
-    if tensor.dtype not in FORMATS:
+    if tensor.dtype not in DTYPE_BYTES:
         raise RemoteError(f"tensor {quoted(tensor.name)} has unknown type {quoted(tensor.dtype)}")
     if len(tensor.shape) > MAX_DIMENSIONS or any(
         not 0 <= size <= MAX_SIZE for size in tensor.shape

@@ -14,7 +14,6 @@ from p2pd.core.ids import ArtifactId
 from p2pd.core.work import FULL, MILLION, Merged, MergeJob, MergeRule
 from p2pd.errors import LocalError, RemoteError
 from p2pd.tensors import features
-from p2pd.tensors.codecs import Codec, PlainValues
 from p2pd.tensors.cohort import CHUNK_ELEMENTS, Cohort, open_cohort
 from p2pd.tensors.files import ArtifactWriter
 from p2pd.tensors.formats import FORMATS, Values, encode
@@ -42,7 +41,6 @@ def merge(
     job: MergeJob,
     out_path: Path,
     *,
-    codec: Codec | None = None,
     chunk_elements: int = CHUNK_ELEMENTS,
 ) -> tuple[Merged, Manifest]:
     """Writes the merged head to out_path; its manifest is made on the way.
@@ -53,7 +51,7 @@ def merge(
         LocalError: the job breaks its own rules.
     """
     _check(job)
-    cohort = open_cohort(paths, job, codec or PlainValues(), chunk_elements)
+    cohort = open_cohort(paths, job, chunk_elements)
     largest = features.maxima(cohort)
     following = features.exponents(largest, cohort.trained)
     used = features.scales(largest, job.exponents or following, cohort.trained)
@@ -64,7 +62,7 @@ def merge(
             if FORMATS[tensor.dtype].floating:
                 _merge_floating(cohort, plan, index, writer)
             else:
-                writer.write(cohort.updates[heaviest(plan.weights)].stored(index))
+                writer.write(cohort.stored(heaviest(plan.weights), index))
         manifest = writer.finish()
     norms = features.reported_norms(squares)
     return Merged(manifest.id, None, plan.rule, plan.clips, norms, following), manifest

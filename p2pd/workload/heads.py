@@ -35,18 +35,25 @@ def read_head(path: Path, schema: Schema) -> dict[str, torch.Tensor]:
 def write_state(
     path: Path, kind: ArtifactKind, schema: Schema, state: Mapping[str, torch.Tensor]
 ) -> Manifest:
-    """Writes the tensors that schema names, as they are: the codec f32.
+    """Writes the tensors that schema names, as they are.
 
     Raises:
         WorkloadError: some values are not finite.
         StoreError: the disk is full or failing.
     """
+    return write_artifact(path, kind, schema, arrays_of(state))
+
+
+def arrays_of(state: Mapping[str, torch.Tensor]) -> dict[str, Stored]:
+    """The tensors as a file holds them.
+
+    Raises:
+        WorkloadError: some values are not finite.
+    """
     for name, tensor in state.items():
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise WorkloadError(f"{name} has values that are not finite: lower the learning rate")
-    return write_artifact(
-        path, kind, schema, {name: _to_numpy(tensor) for name, tensor in state.items()}
-    )
+    return {name: _to_numpy(tensor) for name, tensor in state.items()}
 
 
 def _to_torch(stored: Stored, tensor: TensorSpec) -> torch.Tensor:

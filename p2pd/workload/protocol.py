@@ -66,6 +66,8 @@ class TrainCall:
     job: TrainJob
     base: bytes
     output: bytes
+    own: bytes = b""
+    """The trainer's directory, for what must survive its process; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from p2pd.workload.contract import Lease, Pause, Workload
 from p2pd.workload.heads import read_head, write_state
 from p2pd.workload.protocol import BuildCall, Done, EvaluateCall, InitialCall, TrainCall
 from p2pd.workload.source import find_build, source_digest
+from p2pd.workload.updates import Output, write
 
 MILLIONTHS_MAX = 2**53
 """Losses beyond are cut to it: they mean nothing any more, but must fit into a signed integer."""
@@ -67,12 +68,9 @@ class Session:
             )
         if not math.isfinite(trained.loss):
             raise WorkloadError(f"the mean loss of the lease is {trained.loss}")
-        manifest = write_state(
-            Path(os.fsdecode(call.output)),
-            ArtifactKind.UPDATE,
-            self._schema,
-            self._workload.state(),
-        )
+        own = Path(os.fsdecode(call.own)) if call.own else None
+        output = Output(Path(os.fsdecode(call.output)), Path(os.fsdecode(call.base)), own)
+        manifest = write(output, job, self._schema, self._workload.state())
         return Done(
             manifest,
             trained.samples,

@@ -2,9 +2,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from p2pd.core.artifact import ArtifactKind, manifest_of
+from p2pd.tensors.files import write_artifact
+from p2pd.tensors.formats import FORMATS
 from p2pd.wire.records import load_genesis, load_revision
 from tests.cli.chains import build_chain
 from tests.cli.commands import Ran, p2pd
@@ -70,6 +73,22 @@ def test_a_published_revision_is_signed_and_says_what_it_costs(lab: Path) -> Non
     assert "r1.revision.cbor: exists already" in again.err
 
 
+def test_the_codec_is_part_of_the_revision_and_its_bytes_are_what_is_said(lab: Path) -> None:
+    ran = publish(lab, "--set", "update.codec=int8", "--json")
+    genesis = load_genesis((lab / "genesis.cbor").read_bytes()).genesis
+    revision = load_revision((lab / "r1.revision.cbor").read_bytes(), genesis).revision
+    assert revision.codec == ran.json["codec"] == "int8"
+    path = lab / "update"
+    arrays = {
+        tensor.name: np.zeros(tensor.shape, FORMATS[tensor.dtype].storage)
+        for tensor in revision.update_schema.tensors
+    }
+    written = write_artifact(path, ArtifactKind.UPDATE, revision.update_schema, arrays)
+    assert ran.json["update_bytes"] == path.stat().st_size
+    assert revision.schema_of(ArtifactKind.UPDATE).id == written.schema
+    assert ran.json["head_bytes"] == (lab / "r1.head.safetensors").stat().st_size
+
+
 def test_a_workload_that_fails_is_reported_in_its_own_words(lab: Path) -> None:
     (lab / "tiny.py").write_text("def build(config):\n    raise RuntimeError('no data here')\n")
     ran = publish(lab)
@@ -86,6 +105,7 @@ def test_a_workload_that_fails_is_reported_in_its_own_words(lab: Path) -> None:
         (["--set", "schedule.lease_shards=0"], "revision: lease_shards must be at least 1"),
         (["--set", "canary.reject=0.001"], "revision: canary needs samples"),
         (["--set", "merge.rule=median"], "merge rule 'median' is none of"),
+        (["--set", "update.codec=int2"], "revision: codec 'int2' is none of f32, bf16, int8"),
         (["--config", "classes"], "--config 'classes' must be KEY=VALUE"),
         (["--config", "classes=5"], "--config classes is given twice"),
     ],

@@ -12,7 +12,7 @@ from p2pd.core.artifact import ArtifactKind
 from p2pd.core.ids import ArtifactId
 from p2pd.core.work import FULL, MILLION, Schema, TensorSpec
 from p2pd.tensors import features
-from p2pd.tensors.codecs import PlainValues
+from p2pd.tensors.codecs import codec_of
 from p2pd.tensors.cohort import Cohort
 from p2pd.tensors.files import TensorFile, write_artifact
 
@@ -42,7 +42,9 @@ def cohort_of(directory: Path, rows: Rows, chunk_elements: int = 4) -> Cohort:
         write_artifact(path, ArtifactKind.UPDATE, SCHEMA, arrays)
         files.append(TensorFile(path))
     names = tuple(ArtifactId(bytes([number])) for number in range(1, len(rows)))
-    return Cohort(SCHEMA, files[0], tuple(files[1:]), names, PlainValues(), chunk_elements)
+    return Cohort(
+        SCHEMA, files[0], tuple(files[1:]), names, codec_of("f32", SCHEMA), chunk_elements
+    )
 
 
 def units_of(delta: float, exponent: int) -> int:

@@ -96,9 +96,9 @@ class Desk:
         if entry.fetch is Fetch.WANTED:
             return self._once(self._fetch_job(entry))
         content = entry.update.content
-        job = InspectJob(
-            content.artifact, self.previous.state.plan.base, self.setting.revision.schema
-        )
+        revision = self.setting.revision
+        base = self.previous.state.plan.base
+        job = InspectJob(content.artifact, base, revision.schema, revision.codec)
         return self._once(Inspect(job))
 
     def _fetch_job(self, entry: Entry) -> Job:

@@ -1,0 +1,53 @@
+"""How an update travels: what tensors its file holds, by the codec of its revision.
+
+`f32` carries the values themselves, in the model's own types. The others carry the steps, value minus
+base, of every trained tensor: `bf16` rounded to that type, `int8` as whole numbers times a scale of
+each block. Buffers always travel as values. Units: elements.
+"""
+
+from p2pd.core.work import Schema, TensorSpec
+
+CODECS = ("f32", "bf16", "int8")
+BLOCK_ELEMENTS = 256
+"""That share a scale, counted over the flattened tensor; the last block may be shorter."""
+SCALE_SUFFIX = "/scale"
+"""No attribute of a module has a slash in its name, so it collides with nothing."""
+FLOATING = frozenset({"F64", "F32", "F16", "BF16"})
+HALVED = frozenset({"F64", "F32"})
+"""Types that bf16 makes smaller."""
+
+
+def is_trained(tensor: TensorSpec) -> bool:
+    """Floating and no buffer: what optimizers move, and what has features."""
+    return tensor.dtype in FLOATING and not tensor.buffer
+
+
+def update_schema(model: Schema, codec: str) -> Schema:
+    """The tensors of an update's file.
+
+    Raises:
+        ValueError: no such codec, or the model has a tensor by the name of a scale.
+    """
+    if codec not in CODECS:
+        raise ValueError(f"codec {codec!r:.40} is none of {', '.join(CODECS)}")
+    if codec == "f32":
+        return model
+    found: list[TensorSpec] = []
+    for tensor in model.tensors:
+        if not is_trained(tensor):
+            found.append(tensor)
+        elif codec == "int8":
+            found.append(TensorSpec(tensor.name, "I8", tensor.shape, False))
+            blocks = -(-element_count(tensor) // BLOCK_ELEMENTS)
+            found.append(TensorSpec(tensor.name + SCALE_SUFFIX, "F32", (blocks,), False))
+        else:
+            dtype = "BF16" if tensor.dtype in HALVED else tensor.dtype
+            found.append(TensorSpec(tensor.name, dtype, tensor.shape, False))
+    return Schema(tuple(sorted(found, key=lambda tensor: tensor.name)))
+
+
+def element_count(tensor: TensorSpec) -> int:
+    elements = 1
+    for side in tensor.shape:
+        elements *= side
+    return elements
