@@ -2,7 +2,7 @@
 
 from p2pd.core.checking import check_choices
 from p2pd.core.decision import Decision, Record
-from p2pd.core.derive import Setting, derive, members_hash
+from p2pd.core.derive import Setting, derive, is_bound, members_hash
 from p2pd.core.messages import Choices
 from p2pd.core.voting.certificate import check_certificate
 from p2pd.errors import RemoteError
@@ -18,15 +18,42 @@ def check_certified(setting: Setting, previous: Decision, record: Record) -> Non
     height = previous.height + 1
     if decision.height != height or decision.header.previous != previous.id:
         raise RemoteError(f"height {decision.height}: does not follow decision {previous.height}")
-    members = setting.members(previous.state.suspended)
-    if decision.header.members != members_hash(members):
+    _check_quorum(setting, previous, record)
+
+
+def check_jump(setting: Setting, known: Decision, record: Record) -> None:
+    """Checks a decision of any later height, where those between are not here.
+
+    It was certified by the very set that known says comes next. That suffices: had the set changed in between, its
+    honest members would have signed no height above that as this set, and the others are no quorum. What it says is
+    bound by its header; that it follows from the decision before it is for the quorum to answer for.
+
+    Raises:
+        RemoteError: as check_certified.
+    """
+    decision = record.decision
+    if decision.height <= known.height:
+        raise RemoteError(f"height {decision.height}: not after decision {known.height}")
+    _check_quorum(setting, known, record)
+    if not is_bound(setting, decision):
+        raise RemoteError(f"height {decision.height}: its header is of another body")
+
+
+def _check_quorum(setting: Setting, known: Decision, record: Record) -> None:
+    """By the set that known says comes next."""
+    decision, height = record.decision, record.decision.height
+    header = decision.header
+    if (header.term, header.revision) != (setting.term, setting.revision.id):
+        raise RemoteError(f"height {height}: of another term or revision")
+    members = setting.members(known.state.suspended)
+    if header.members != members_hash(members):
         raise RemoteError(f"height {height}: names another validator set")
     certificate = record.certificate
     if certificate is None:
         raise RemoteError(f"height {height}: no certificate")
     if certificate.value != decision.id:
         raise RemoteError(f"height {height}: its certificate is for another decision")
-    electorate = setting.electorate(previous.state.suspended)
+    electorate = setting.electorate(known.state.suspended)
     try:
         check_certificate(electorate, setting.scope(height), certificate)
     except RemoteError as error:

@@ -276,11 +276,36 @@ def _decision(
         outer=merged.outer
         if promoted and merged
         else (previous.header.outer if previous else None),
-        choices=digest("choices", encoded),
-        merged=digest("merged", encode(merged)),
-        state=digest("state", encode(state)),
+        choices=_choices_hash(encoded),
+        merged=_merged_hash(merged),
+        state=_state_hash(state),
     )
     return Decision(header, encoded, merged, state)
+
+
+def is_bound(setting: Setting, decision: Decision) -> bool:
+    """Whether the header is that of this body: choices, merge and state."""
+    header, state = decision.header, decision.state
+    return (
+        header.choices == _choices_hash(decision.choices)
+        and header.merged == _merged_hash(decision.merged)
+        and header.state == _state_hash(state)
+        and header.next_members == members_hash(setting.members(state.suspended))
+        and header.head == state.plan.base
+        and header.height + 1 == state.plan.height
+    )
+
+
+def _choices_hash(encoded: bytes) -> bytes:
+    return digest("choices", encoded)
+
+
+def _merged_hash(merged: Merged | None) -> bytes:
+    return digest("merged", encode(merged))
+
+
+def _state_hash(state: State) -> bytes:
+    return digest("state", encode(state))
 
 
 def members_hash(members: Members) -> bytes:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from p2pd.core.chain import check_record
+from p2pd.core.chain import check_jump, check_record
 from p2pd.core.decision import Decision, Outcome, Record
 from p2pd.core.derive import Setting
 from p2pd.core.encoding import encode
@@ -89,6 +89,54 @@ def test_i11_a_suspended_validators_vote_decides_nothing() -> None:
         check(previous, Record(decision, certify(SETTING, decision, VALIDATORS[:3])))
     # A height earlier it was still counted.
     check(chain()[2], Record(chain()[3], certify(SETTING, chain()[3], VALIDATORS[:3])))
+
+
+def jump(known: Decision, one: Record) -> None:
+    check_jump(SETTING, known, load_record(dump_record(one), NETWORK))
+
+
+def test_i02_a_later_decision_of_the_same_set_is_known_without_those_between() -> None:
+    decisions = chain()
+    for known, height in ((GENESIS, 1), (GENESIS, 2), (GENESIS, 3), (DEALT, 3), (decisions[3], 4)):
+        jump(known, Record(decisions[height], certify(SETTING, decisions[height], VALIDATORS[1:])))
+    with pytest.raises(RemoteError, match="height 1: not after decision 1"):
+        jump(DEALT, record(DEALT))
+
+
+def test_i02_a_later_decision_of_another_set_is_not() -> None:
+    """The set changed at height 3: whoever knows less must learn that decision first."""
+    decisions = chain()
+    last = Record(decisions[4], certify(SETTING, decisions[4], VALIDATORS[1:]))
+    with pytest.raises(RemoteError, match="height 4: names another validator set"):
+        jump(decisions[2], last)
+    as_the_old_set = rewritten(decisions[4], members=decisions[2].header.members)
+    with pytest.raises(RemoteError, match="height 4: "):
+        jump(decisions[3], signed(as_the_old_set))
+    few = Record(as_the_old_set, certify(SETTING, as_the_old_set, VALIDATORS[:2]))
+    with pytest.raises(RemoteError, match="height 4: "):
+        jump(decisions[2], few)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"choices": bytes(32)},
+        {"merged": bytes(32)},
+        {"state": bytes(32)},
+        {"next_members": bytes(32)},
+        {"head": ArtifactId(bytes(32))},
+        {"height": 7},
+        {"term": bytes(32)},
+        {"revision": bytes(32)},
+    ],
+    ids=str,
+)
+def test_i04_a_later_decision_whose_header_is_of_another_body_is_refused(
+    change: dict[str, Any],
+) -> None:
+    lie = rewritten(chain()[3], **change)
+    with pytest.raises(RemoteError, match=r"height [37]: "):
+        jump(GENESIS, signed(lie))
 
 
 def signed(decision: Decision) -> Record:
