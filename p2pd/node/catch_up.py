@@ -31,6 +31,8 @@ class Chain(Protocol):
 
     async def adopt(self, record: Record) -> None: ...
 
+    def offended(self, peer: PeerId, why: str) -> None: ...
+
 
 class CatchUp:
     def __init__(self, chain: Chain, transport: Transport) -> None:
@@ -97,13 +99,16 @@ class CatchUp:
         try:
             with trio.move_on_after(REQUEST_S):
                 data = await self._transport.request(peer, request, limit_bytes=RECORDS_BYTES)
-            if data is None:
-                return False
+        except (UnreachableError, RemoteError):
+            return False
+        if data is None:
+            return False
+        try:
             for encoded in decode(Records, data, limit_bytes=RECORDS_BYTES).records:
                 await self._chain.adopt(load_record(encoded, setting.genesis.network))
-        except UnreachableError:
-            return False
         except RemoteError as error:
-            self._transport.disconnect(peer, f"its decisions do not hold: {error}")
+            why = f"its decisions do not hold: {error}"
+            self._chain.offended(peer, why)
+            self._transport.disconnect(peer, why)
             return False
         return self._chain.decision.height > before

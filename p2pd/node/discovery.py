@@ -5,7 +5,7 @@ each new link, and now and then a neighbour by lot, for the signed records that 
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from random import Random
@@ -19,6 +19,7 @@ from p2pd.core.ids import NetworkId, PeerId, short
 from p2pd.core.talk import GetPeers, Peers, dump_talk
 from p2pd.errors import RemoteError, UnreachableError
 from p2pd.node.clock import ClockWatch
+from p2pd.node.conduct import Offended, ignore
 from p2pd.node.peer_table import (
     KIND,
     PEERS_MAX,
@@ -30,6 +31,7 @@ from p2pd.node.peer_table import (
     record_scope,
 )
 from p2pd.node.seeds import dial_seed
+from p2pd.node.target import Target
 from p2pd.ports import Ledger, Link, Signer, Table, Transport
 from p2pd.wire.envelope import dump, load, seal
 
@@ -39,8 +41,6 @@ RECORDS_MAX = 64
 """Peer records asked for, served and taken at a time."""
 ANSWER_BYTES = RECORDS_MAX * (2 * 1024 + 8) + 16
 ANSWER_S = 10.0
-DEAD_FAILURES = 3
-"""A peer that failed so often in a row gives its place in the mesh to another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +74,6 @@ class DiscoverySettings:
     """A link that lived shorter counts as a failed dial."""
 
 
-@dataclass(slots=True, eq=False)
-class _Target:
-    """A peer as one to dial."""
-
-    lot: float
-    """Lower ones are in the mesh; drawn once, so that the mesh is not shuffled by newcomers."""
-    failures: int = 0
-    """In a row."""
-    ready_s: float = -inf
-    dialling: bool = False
-    linked_s: float = inf
-    outgoing: bool = False
-    """This node dialled the link."""
-
-
 class Discovery:
     """Its owner passes on what the transport says of links, and the requests for records."""
 
@@ -103,6 +88,8 @@ class Discovery:
     ) -> None:
         self.twin: str | None = None
         """Where another node lives that has this node's key, if one was found."""
+        self.offended: Offended = ignore
+        """Told of a peer whose records are wrong."""
         self.clock = ClockWatch()
         self._transport = transport
         self._ledger = ledger
@@ -111,8 +98,7 @@ class Discovery:
         self._now_ms = now_ms
         self._settings = settings
         self._table = PeerTable(transport.peer, settings.network)
-        self._targets: dict[PeerId, _Target] = {}
-        self._shunned: set[PeerId] = set()
+        self._targets: dict[PeerId, Target] = {}
         self._own: tuple[PeerRecord, bytes] | None = None
         self._to_ask: dict[PeerId, None] = {}
         self._asking: dict[PeerId, None] = {}
@@ -146,6 +132,9 @@ class Discovery:
         target.failures = 0 if steady else target.failures + 1
         target.linked_s, target.outgoing = inf, False
         self._to_ask.pop(link.peer, None)
+        if self._table.get(link.peer) is None and not target.dialling:
+            del self._targets[link.peer]  # or callers with ever new keys would fill the memory
+            return
         self._rest(link.peer, target)
         self._wake()
 
@@ -171,14 +160,16 @@ class Discovery:
         for link in self._transport.links():
             if link.peer == peer:
                 return link
-        record = self._table.get(peer)
+        record, target = self._table.get(peer), self._targets.get(peer)
+        if target is not None and trio.current_time() < target.shunned_until_s:
+            raise UnreachableError(f"{short(peer)} is shunned for what it did")
         if record is None:
             raise UnreachableError(f"no address of {short(peer)} is known")
         return await self._transport.connect(record.address, peer)
 
-    def shun(self, peers: Iterable[PeerId]) -> None:
-        """Exactly these peers, revoked ones say, are not dialled from now on."""
-        self._shunned = set(peers)
+    def shun(self, peer: PeerId, until_s: float) -> None:
+        """It is not dialled before then, and gives its place in the mesh to another."""
+        self._target(peer).shun(until_s)
         self._wake()
 
     def known(self) -> tuple[PeerView, ...]:
@@ -251,7 +242,9 @@ class Discovery:
             self.clock.note(peer, answer.now_ms, (asked_ms + self._now_ms()) // 2)
             await self._take(peer, answer.envelopes)
         except RemoteError as error:
-            self._transport.disconnect(peer, f"its peer records are wrong: {error}")
+            why = f"its peer records are wrong: {error}"
+            self.offended(peer, why)
+            self._transport.disconnect(peer, why)
 
     async def _take(self, peer: PeerId, envelopes: tuple[bytes, ...]) -> None:
         if len(envelopes) > RECORDS_MAX:
@@ -301,8 +294,8 @@ class Discovery:
             target = self._target(peer)
             if target.linked_s < inf or target.dialling:
                 continue
-            if target.ready_s > now_s:
-                next_s = min(next_s, target.ready_s)
+            if (ready_s := max(target.ready_s, target.shunned_until_s)) > now_s:
+                next_s = min(next_s, ready_s)
             elif self._dialling < self._settings.dials:
                 self._dialling += 1
                 target.dialling = True
@@ -316,14 +309,11 @@ class Discovery:
         """
 
         def order(peer: PeerId) -> tuple[bool, bool, float]:
-            target = self._target(peer)
-            dead = target.linked_s == inf and target.failures >= DEAD_FAILURES
-            return dead, not target.outgoing, target.lot
+            return self._target(peer).order()
 
-        candidates = (peer for peer in self._table.peers() if peer not in self._shunned)
-        return sorted(candidates, key=order)[: self._settings.mesh]
+        return sorted(self._table.peers(), key=order)[: self._settings.mesh]
 
-    async def _dial(self, peer: PeerId, target: _Target) -> None:
+    async def _dial(self, peer: PeerId, target: Target) -> None:
         try:
             with trio.fail_after(self._settings.dial_s):
                 await self.reach(peer)
@@ -373,7 +363,7 @@ class Discovery:
         if not alone and not self._transport.links():
             await trio.sleep(self._dice.uniform(0.0, settings.backoff_base_s))
 
-    def _rest(self, peer: PeerId, target: _Target) -> None:
+    def _rest(self, peer: PeerId, target: Target) -> None:
         settings, record = self._settings, self._table.get(peer)
         stale = (
             record is not None and freshness(record.issued_at_ms, self._now_ms()) is Freshness.STALE
@@ -388,10 +378,10 @@ class Discovery:
     def _is_linked(self, peer: PeerId) -> bool:
         return any(link.peer == peer for link in self._transport.links())
 
-    def _target(self, peer: PeerId) -> _Target:
+    def _target(self, peer: PeerId) -> Target:
         target = self._targets.get(peer)
         if target is None:
-            target = self._targets[peer] = _Target(self._dice.random())
+            target = self._targets[peer] = Target(self._dice.random())
         return target
 
     def _wake(self) -> None:

@@ -77,6 +77,10 @@ class Hub(Protocol):
     keep_every: int
     supervision: Supervision
 
+    def offended(self, peer: PeerId, why: str) -> None:
+        """A peer did what no honest one does."""
+        ...
+
 
 class Lane:
     def __init__(
@@ -229,6 +233,9 @@ class Lane:
             log.warning("artifact %s was not fetched: %s", short(artifact), error)
         return False
 
+    def offended(self, peer: PeerId, why: str) -> None:
+        self._hub.offended(peer, why)
+
     async def fetch_choices(self, value: DecisionId, holders: Sequence[PeerId]) -> bytes | None:
         """Asks again and again until somebody has those that were voted on, or the height is over."""
         height = self.pool.height
@@ -318,26 +325,27 @@ class Lane:
         for link in self._hub.transport.links():
             self._hub.transport.send(link.peer, message)
 
-    def on_inventory(self, link: Link, inventory: Inventory) -> None:
-        """Sends what the other lacks; one that is behind learns of it."""
+    def on_inventory(self, link: Link, inventory: Inventory) -> int:
+        """Sends what the other lacks, and returns how many; one that is behind learns of it."""
         if inventory.height < self.pool.height:
             self._hub.transport.send(link.peer, self._tip())
-            return
+            return 1
         if inventory.height > self.pool.height:
             self.on_tip(link.peer, inventory.height - 1)
-            return
+            return 0
         missing = [one for one in self.pool.missing(inventory.objects) if _is_for(one.kind, link)]
         if self.role.holdings() is not None and VALIDATOR in link.hello.roles:
             # Validators tell each other more exactly which votes they lack.
             missing = [one for one in missing if one.kind not in ("vote", "proposal")]
-        self._send(link, missing)
+        return self._send(link, missing)
 
-    def on_holdings(self, link: Link, holdings: Holdings) -> None:
+    def on_holdings(self, link: Link, holdings: Holdings) -> int:
         """Sends a validator the votes that it lacks of the height that both decide."""
         if holdings.height == self.pool.height and VALIDATOR in link.hello.roles:
-            self._send(link, self.role.lacking(holdings.votes))
+            return self._send(link, self.role.lacking(holdings.votes))
+        return 0
 
-    def _send(self, link: Link, objects: Sequence[Signed[Any]]) -> None:
+    def _send(self, link: Link, objects: Sequence[Signed[Any]]) -> int:
         batch: list[bytes] = []
         for signed in objects:
             batch.append(dump(signed))
@@ -346,6 +354,7 @@ class Lane:
                 batch = []
         if batch:
             self._hub.transport.send(link.peer, dump_talk(Objects(tuple(batch))))
+        return len(objects)
 
     def on_tip(self, peer: PeerId, height: int) -> None:
         self._catch_up.heard(peer, height)

@@ -12,7 +12,7 @@ from p2pd.core.derive import Setting
 from p2pd.core.encoding import encode
 from p2pd.core.genesis import Genesis
 from p2pd.core.health import Health
-from p2pd.core.ids import ArtifactId, PeerId, RevisionId, digest, short
+from p2pd.core.ids import ArtifactId, PeerId, RevisionId, digest, peer_id, short
 from p2pd.core.revision import SignedRevision
 from p2pd.core.talk import (
     GetChoices,
@@ -25,11 +25,13 @@ from p2pd.core.talk import (
     Inventory,
     Objects,
     Records,
+    Talk,
     Tip,
     load_talk,
 )
 from p2pd.errors import RemoteError
 from p2pd.node.catch_up import RECORDS_BYTES
+from p2pd.node.conduct import FAULTS_MOST, Conduct, cost_of, cost_of_answer
 from p2pd.node.discovery import Discovery, DiscoverySettings, Seed
 from p2pd.node.lane import Lane
 from p2pd.node.patience import PatientLedger
@@ -41,8 +43,8 @@ from p2pd.wire.envelope import load
 log = logging.getLogger("p2pd.node")
 
 MAX_HEIGHT = 2**63
-FAULTS_MOST = 50
-"""Objects of one link that do not hold before the link is closed."""
+OFFENCE = FAULTS_MOST // 5
+"""In faults."""
 RECORDS_ANSWER_BYTES = RECORDS_BYTES - 1024 * 1024
 
 
@@ -89,7 +91,7 @@ class Node:
         """Why objects were refused, by the first words of the reason."""
         self.joined = trio.Event()
         """It has met somebody."""
-        self._faults: Counter[PeerId] = Counter()
+        self.conduct = Conduct(peer_id(seat.key) for seat in genesis.validators)
         secret = self.signer.sign(b"p2pd private samples" + genesis.network)
         self.private_seed = int.from_bytes(digest("private-seed", secret)[:8])
         settings = DiscoverySettings(
@@ -105,6 +107,7 @@ class Node:
             allowed=self._may_have,
             reach=self.discovery.reach,
         )
+        self.discovery.offended = self.transfer.offended = self.offended
 
     def add(self, signed: SignedRevision) -> Lane:
         """Serves a revision, from the next open on."""
@@ -132,6 +135,9 @@ class Node:
     # LinkHandler
 
     def connected(self, link: Link) -> None:
+        if self.conduct.is_shunned(link.peer, trio.current_time()):
+            self.transport.disconnect(link.peer, "not taken for a while, for what it did before")
+            return
         self.joined.set()
         for lane in self.lanes.values():
             lane.greet(link)
@@ -139,10 +145,15 @@ class Node:
         self.discovery.connected(link)
 
     def disconnected(self, link: Link, why: str) -> None:
-        self._faults.pop(link.peer, None)
         self.discovery.disconnected(link)
 
     def received(self, peer: PeerId, message: bytes) -> None:
+        now_s = trio.current_time()
+        if not self.conduct.allows(peer, cost_of(message), now_s):
+            self._count_refused("more than is read of one peer")
+            if self.conduct.insists(peer, now_s):
+                self._part(peer, "it sends more than is read of one peer")
+            return
         try:
             self._on_talk(peer, message)
         except RemoteError as error:
@@ -164,9 +175,9 @@ class Node:
             if isinstance(talk, Tip):
                 lane.on_tip(peer, talk.height)
             elif isinstance(talk, Holdings):
-                lane.on_holdings(link, talk)
+                self.conduct.charge(peer, lane.on_holdings(link, talk), trio.current_time())
             else:
-                lane.on_inventory(link, talk)
+                self.conduct.charge(peer, lane.on_inventory(link, talk), trio.current_time())
         else:
             raise RemoteError(f"{type(talk).__name__} is a request, not a message")
 
@@ -179,16 +190,35 @@ class Node:
 
     def _blame(self, peer: PeerId, error: RemoteError) -> None:
         """A few bad objects are bad luck or a race; many are a reason to part."""
-        self.refused[str(error)[:60]] += 1
+        self._count_refused(str(error))
+        if self.conduct.fault(peer, trio.current_time()):
+            self._part(peer, f"too many objects that do not hold: {error}")
+
+    def offended(self, peer: PeerId, why: str) -> None:
+        self._count_refused(why)
+        if self.conduct.fault(peer, trio.current_time(), weight=OFFENCE):
+            self._part(peer, why)
+
+    def _count_refused(self, why: str) -> None:
+        self.refused[why[:60]] += 1
         if len(self.refused) > 100:
             self.refused.pop(next(iter(self.refused)))
-        self._faults[peer] += 1
-        if self._faults[peer] >= FAULTS_MOST:
-            log.warning("closing the link to %s: %s", short(peer), error)
-            self.transport.disconnect(peer, f"too many objects that do not hold: {error}")
+
+    def _part(self, peer: PeerId, why: str) -> None:
+        log.warning("closing the link to %s: %s", short(peer), why)
+        self.discovery.shun(peer, self.conduct.shunned_until_s(peer))
+        self.transport.disconnect(peer, why)
 
     async def answer(self, peer: PeerId, request: bytes) -> bytes:
+        # Who asks too much waits, and with it no more than the requests that a peer may have open.
+        await trio.sleep_until(self.conduct.ready_s(peer, trio.current_time()))
         talk = load_talk(request)
+        answer = await self._answer(peer, talk)
+        if not isinstance(talk, GetChunk):  # chunks have limits of their own
+            self.conduct.charge(peer, cost_of_answer(answer), trio.current_time())
+        return answer
+
+    async def _answer(self, peer: PeerId, talk: Talk) -> bytes:
         match talk:
             case GetManifest():
                 return await self.transfer.serve_manifest(peer, talk)

@@ -17,6 +17,7 @@ from p2pd.core.encoding import decode, encode
 from p2pd.core.ids import ArtifactId, PeerId, short
 from p2pd.core.talk import GetChunk, GetManifest, dump_talk
 from p2pd.errors import P2pError, RemoteError, StoreError, UnreachableError
+from p2pd.node.conduct import Offended, ignore
 from p2pd.node.wanted import Wanted
 from p2pd.ports import BlobStore, Transport
 
@@ -120,6 +121,8 @@ class Transfer:
         """Who may have what is for allowed to say; reach opens a link, or raises as connect does."""
         self.received_bytes = 0
         self.sent_bytes = 0
+        self.offended: Offended = ignore
+        """Told of a peer that sent wrong bytes."""
         self.faults: dict[PeerId, int] = {}
         """How often each provider sent wrong bytes."""
         self._transport = transport
@@ -325,6 +328,7 @@ class Transfer:
             provider.failures, provider.answered = 0, True
 
     def _blame(self, peer: PeerId, artifact: ArtifactId) -> None:
+        self.offended(peer, f"it sent wrong bytes of {short(artifact)}")
         self._bad[peer, artifact] = None
         self.faults[peer] = self.faults.pop(peer, 0) + 1
         if len(self.faults) > FAULTS_MAX:

@@ -227,12 +227,13 @@ def test_i11_a_shunned_peer_is_not_dialled() -> None:
         nodes = await bench.fleet(3)
         await trio.sleep(15.0)
         for one, other in ((1, 2), (2, 1)):
-            nodes[one].discovery.shun([nodes[other].peer])
+            nodes[one].discovery.shun(nodes[other].peer, 200.0)
         nodes[1].transport.disconnect(nodes[2].peer, "revoked")
         await trio.sleep(120.0)
         assert nodes[2].peer not in nodes[1].linked()
-        nodes[1].discovery.shun([])
-        await trio.sleep(60.0)
+        with pytest.raises(UnreachableError, match="shunned"):
+            await nodes[1].discovery.reach(nodes[2].peer)
+        await trio.sleep(120.0)
         assert nodes[2].peer in nodes[1].linked()
 
     run(scenario)

@@ -1,5 +1,6 @@
 import logging
 from dataclasses import replace
+from math import inf
 
 import pytest
 import trio
@@ -145,7 +146,7 @@ def test_a_copied_identity_is_found_and_said(caplog: pytest.LogCaptureFixture) -
         await trio.sleep(30.0)
         # Who is linked to the one does not let the other in: the copy needs a place apart.
         for one, other in ((2, 3), (3, 2)):
-            nodes[one].discovery.shun([nodes[other].peer])
+            nodes[one].discovery.shun(nodes[other].peer, inf)
         nodes[2].transport.disconnect(nodes[3].peer, "kept apart")
         bench.seeds = (Seed(nodes[3].transport.address),)
         copy = await bench.start("copy", key="node2")

@@ -6,7 +6,6 @@ from random import Random
 
 import pytest
 import trio
-import trio.testing
 
 from p2pd.core.health import Health
 from p2pd.errors import StoreError, UsageError
@@ -50,7 +49,8 @@ def test_a_service_that_fails_starts_again_and_is_degraded_until_it_is_steady(
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(Supervisor(health, Random(1)).keep, "reports", task)
-            await trio.testing.wait_all_tasks_blocked()
+            while not health.troubles():  # noqa: ASYNC110 - it tells nobody
+                await trio.sleep(0.001)
             assert health.troubles() == (
                 "task reports: failed once, last with ledger.sqlite: the disk is full",
             )
