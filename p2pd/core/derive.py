@@ -20,6 +20,7 @@ from p2pd.core.messages import Candidate, ChoiceKind, Choices, Service, accusati
 from p2pd.core.revision import Revision
 from p2pd.core.signed import Scope
 from p2pd.core.standing import HARMFUL, Conduct, may_serve, moved
+from p2pd.core.voting.events import Defence
 from p2pd.core.voting.evidence import Evidence
 from p2pd.core.voting.members import Member, Members
 from p2pd.core.work import FULL, Merged, MergeInput, MergeJob, Progress, Verdict
@@ -31,6 +32,8 @@ class Setting:
 
     genesis: Genesis
     revision: Revision
+    defences_off: frozenset[Defence] = frozenset()
+    """Only the simulator and tests name any, to show what a rule is for: no configuration reaches this."""
     _members: dict[tuple[PeerId, ...], Members] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )

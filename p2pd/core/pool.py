@@ -39,6 +39,8 @@ class Admission(Enum):
     LATE = "late"
     FULL = "full"
     """Its author has sent too much, not whoever passed it on: which part of it arrives first differs."""
+    SUSPENDED = "suspended"
+    """Its author counts no longer; whoever passed it on may not know yet."""
 
 
 @dataclass(slots=True)
@@ -67,6 +69,8 @@ class Pool:
         if height < lowest:
             return Admission.LATE
         self._check_seat(signed)
+        if _by_members_only(signed) and signed.signer in self.previous.state.suspended:
+            return Admission.SUSPENDED
         if height > self.height:
             return self._wait(signed)
         self._check_author(signed)
@@ -85,9 +89,7 @@ class Pool:
 
     def _check_seat(self, signed: Signed[Any]) -> None:
         """Also of what waits: a proposal is large, and the set does not grow."""
-        members = self.setting.members(self.previous.state.suspended)
-        by_members_only = isinstance(signed.content, Vote | Proposal | Report)
-        if by_members_only and signed.author not in members.weights:
+        if _by_members_only(signed) and signed.author not in self.setting.members(()).weights:
             raise RemoteError(f"{signed.kind} by a key that is no validator")
 
     def _check_author(self, signed: Signed[Any]) -> None:
@@ -156,3 +158,7 @@ class Pool:
     def missing(self, theirs: tuple[ObjectId, ...]) -> list[Signed[Any]]:
         known = set(theirs)
         return [one for key, one in self.held.items() if key not in known]
+
+
+def _by_members_only(signed: Signed[Any]) -> bool:
+    return isinstance(signed.content, Vote | Proposal | Report)

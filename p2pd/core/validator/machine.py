@@ -10,7 +10,7 @@ from typing import Any, assert_never
 from p2pd.core.decision import Decision, PlanState, Record
 from p2pd.core.derive import UNDECIDED, Setting, merge_job
 from p2pd.core.encoding import encode
-from p2pd.core.ids import ArtifactId, DecisionId, PeerId, PublicKey, UpdateId, short
+from p2pd.core.ids import ArtifactId, DecisionId, PeerId, PublicKey, UpdateId, peer_id, short
 from p2pd.core.messages import (
     Beacon,
     Choices,
@@ -61,7 +61,6 @@ class Seat:
     me: PublicKey
     sign: Sign
     open_choices: OpenChoices
-    defences_off: frozenset[voting.Defence] = frozenset()
 
 
 @dataclass(slots=True)
@@ -168,7 +167,7 @@ class Validator:
             sign=self.seat.sign,
             checks=self.checks,
             undecided=encode(UNDECIDED),
-            defences_off=self.seat.defences_off,
+            defences_off=setting.defences_off,
         )
         self.votes = Machine(setup, stored)
         if previous.state.plan.state is not PlanState.IDLE:
@@ -249,6 +248,8 @@ class Validator:
         head = self.previous.head
         evaluation = self.evaluations.get(head)
         if self.reported == head or evaluation is None or not evaluation.finite:
+            return
+        if peer_id(self.seat.me) in self.previous.state.suspended:
             return
         self.reported = head
         report = Report(head, evaluation.metric, evaluation.loss, evaluation.samples)

@@ -213,7 +213,7 @@ def test_a_suspended_validator_follows_and_says_nothing() -> None:
     one = chair(0, decision)
     one.see(*updates(decision))
     one.pass_time(DEADLINE_S + 60.0)
-    assert one.sent("vote") == one.sent("proposal") == []
+    assert one.sent("vote") == one.sent("proposal") == one.sent("report") == []
 
 
 def test_a_node_without_a_seat_follows_and_says_nothing() -> None:
