@@ -5,7 +5,11 @@ from typing import Annotated
 import typer
 
 from p2pd.cli.output import AsJson, say, say_json, warn
-from p2pd.sim.suite import Break, FaultSet, FleetShape, SeedResult, SuiteResult, run_suite
+from p2pd.sim.breaks import Break
+from p2pd.sim.suite import FaultSet, FleetShape, SeedResult, SuiteResult, run_suite
+
+LIST = "list"
+"""In place of a name."""
 
 
 def command(
@@ -15,17 +19,36 @@ def command(
     windows: Annotated[int, typer.Option(min=1, help="Heads that each fleet promotes.")] = 10,
     faults: Annotated[FaultSet, typer.Option(help="What goes wrong.")] = FaultSet.ALL,
     broken: Annotated[
-        Break | None, typer.Option("--break", help="Defence to switch off: must be noticed.")
+        str | None,
+        typer.Option(
+            "--break",
+            metavar="NAME|list",
+            help="Defence to switch off: the attack must be noticed. list prints the names.",
+        ),
     ] = None,
     in_json: AsJson = False,
 ) -> None:
-    shape = FleetShape(windows=windows, faults=faults, broken=broken)
+    if broken == LIST:
+        say("\n".join(one.value for one in Break))
+        return
+    shape = FleetShape(windows=windows, faults=faults)
+    if broken is not None:
+        shape = shape.attacked(_named(broken))
     result = run_suite(range(seed, seed + seeds), shape, lambda one: _report(one, shape))
     if in_json:
         say_json(result.to_json())
     else:
         say(summary(result))
     raise typer.Exit(0 if result.ok else 1)
+
+
+def _named(name: str) -> Break:
+    try:
+        return Break(name)
+    except ValueError:
+        raise typer.BadParameter(
+            f"there is no defence {name}: p2pd sim --break list prints them"
+        ) from None
 
 
 def _report(result: SeedResult, shape: FleetShape) -> None:

@@ -3,7 +3,7 @@
 Counts are made here anew, from the signed genesis and the records themselves, not by the code under test.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,8 +13,9 @@ from p2pd.core.encoding import decode
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId, PublicKey
 from p2pd.core.messages import Choices
 from p2pd.core.signed import Signed
-from p2pd.core.votes import Step, Vote
+from p2pd.core.votes import NO_ROUND, Step, Vote
 from p2pd.core.work import Inspection, Merged, MergeJob, Verdict
+from p2pd.sim.witness import Witness
 from p2pd.wire.signatures import verify
 
 """A microshard that was dealt so often in vain may be left out of its epoch."""
@@ -45,6 +46,10 @@ class Checkers:
     counted: dict[int, set[int]] = field(default_factory=dict)
     """Microshards by epoch."""
     violations: list[Violation] = field(default_factory=list)
+    witness: Witness = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.witness = Witness(self.fail, self.names)
 
     def fail(self, invariant: str, height: int, what: str) -> None:
         self.violations.append(Violation(self.seed, invariant, height, what))
@@ -57,6 +62,7 @@ class Checkers:
         if self.sent.setdefault(key, content) != content:
             what = f"{signed.kind} of round {content.round}, step {int(step)}, contradicts another"
             self.fail("I10", height, what)
+        self.witness.on_sent(signed)
 
     def on_opened(self, name: str, decision: Decision) -> None:
         """Called with the decision at which a started node takes up its chain."""
@@ -95,6 +101,7 @@ class Checkers:
         if first.head != decision.head:
             self.fail("I4", height, f"{name} holds another head than the first to adopt")
         elif new and height - 1 in self.chain:
+            self.witness.on_decision(decision)
             self._check_work(self.chain[height - 1], decision)
 
     def _check_certificate(self, name: str, record: Record, previous: Decision) -> None:
@@ -103,31 +110,31 @@ class Checkers:
         if certificate is None:
             self.fail("I2", height, f"{name} adopted what no certificate shows")
             return
-        genesis = self.setting.genesis
+        genesis, round_ = self.setting.genesis, certificate.round
         for step, votes in (
             (Step.PRECOMMIT, certificate.precommits),
-            (
-                Step.PREVOTE,
-                [v for v in certificate.prevotes if v.content.round == certificate.round],
-            ),
+            (Step.PREVOTE, _justified(certificate.prevotes, round_, self._weigh, genesis.quorum)),
         ):
-            wanted = (step, certificate.round, record.decision.id, height)
-            signers = {
-                vote.author
+            wanted = (step, round_, record.decision.id, height)
+            weight = self._weigh(
+                vote
                 for vote in votes
                 if (vote.content.step, vote.content.round, vote.content.value, vote.scope.height)
                 == wanted
                 and vote.scope.revision == self.setting.revision.id
                 and vote.signer not in previous.state.suspended
                 and verify(vote.author, vote.message, vote.signature)
-            }
-            weight = sum(seat.weight for seat in genesis.validators if seat.key in signers)
+            )
             if weight < genesis.quorum:
                 what = (
                     f"{name} adopted on {step.name.lower()}s of weight {weight} of {genesis.quorum}"
                 )
                 self.fail("I2", height, what)
         self._check_verdicts(record.decision, (vote.signer for vote in certificate.precommits))
+
+    def _weigh(self, votes: Iterable[Signed[Vote]]) -> int:
+        signers = {vote.author for vote in votes}
+        return sum(s.weight for s in self.setting.genesis.validators if s.key in signers)
 
     def _check_verdicts(self, decision: Decision, judges: Iterable[PeerId]) -> None:
         """I5: who precommits looked at the tensors; no trainer's word was taken for it."""
@@ -203,6 +210,25 @@ class Checkers:
 
 def _cohort(decision: Decision) -> tuple[Any, ...]:
     return decode(Choices, decision.choices).cohort if decision.choices else ()
+
+
+def _justified(
+    prevotes: Iterable[Signed[Vote]],
+    round_: int,
+    weigh: Callable[[Iterable[Signed[Vote]]], int],
+    quorum: int,
+) -> list[Signed[Vote]]:
+    """The prevotes of a round that rest on nothing, or on an earlier quorum which is there as well."""
+    held = list(prevotes)
+    return [
+        vote
+        for vote in held
+        if vote.content.round == round_
+        and (
+            vote.content.just == NO_ROUND
+            or weigh(_justified(held, vote.content.just, weigh, quorum)) >= quorum
+        )
+    ]
 
 
 def _heights(tips: dict[str, Decision]) -> str:

@@ -1,8 +1,7 @@
 """A whole fleet in one process: the real core, wire, node and roles, on a network and stores in memory."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from enum import Enum
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from random import Random
@@ -25,17 +24,21 @@ from p2pd.core.revision import (
     SignedRevision,
     WorkloadSpec,
 )
+from p2pd.core.voting.events import Defence
 from p2pd.core.work import MILLION, MergeRule, OuterRule
 from p2pd.node.discovery import Seed
 from p2pd.node.node import Node, Parts
 from p2pd.node.plugins import load_role
 from p2pd.ports import Worker
 from p2pd.sim import scripted
+from p2pd.sim.breaks import ATTACKS, RULES, Break
 from p2pd.sim.checkers import Checkers
 from p2pd.sim.ends import IDLE_S
 from p2pd.sim.faults import Crash, Cut, Fault, FaultSet, apply_faults, draw_faults
 from p2pd.sim.liars import Lie, LyingWorker
 from p2pd.sim.links import Partition
+from p2pd.sim.lying import LyingLane
+from p2pd.sim.lying_validators import tongue_of
 from p2pd.sim.network import MemoryNetwork
 from p2pd.sim.run import run_seeded
 from p2pd.sim.store import MemoryBlobs, MemoryLedger
@@ -51,13 +54,6 @@ SEED_ADDRESS = "10.0.0.1:7000"
 """Of the first node that joins."""
 
 
-class Break(Enum):
-    """A defence that is switched off, to show that the checkers see."""
-
-    QUORUM = "quorum"
-    """Validators count a majority of the peers they happen to see."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetShape:
     validators: int = 3
@@ -69,6 +65,20 @@ class FleetShape:
     broken: Break | None = None
     liars: tuple[tuple[str, Lie], ...] = ()
     """Names of nodes, and what each does wrong."""
+    doubts: float = 0.0
+    """How often a validator's own samples reject a head that others accept."""
+
+    def attacked(self, broken: Break) -> "FleetShape":
+        """The same with a defence switched off, and with those who know how to use that."""
+        attack = ATTACKS[broken]
+        return replace(
+            self,
+            broken=broken,
+            validators=attack.validators,
+            quorum=attack.quorum,
+            liars=attack.liars,
+            doubts=attack.doubts,
+        )
 
     def names(self) -> tuple[str, ...]:
         return (
@@ -140,7 +150,7 @@ class SimFleet:
         self.checkers = Checkers(
             seed,
             Setting(self.genesis, self.revision.revision),
-            {peer_id(self.signers[name].key): name for name in shape.names()},
+            {peer_id(self.signers[n].key): n for n in shape.names() if n not in self.lies},
         )
         self.lives = {
             name: Life(name, self.signers[name], MemoryLedger(), MemoryBlobs())
@@ -227,8 +237,9 @@ class SimFleet:
             partial(self.checkers.on_inspected, life.name),
             partial(self.checkers.on_merged, life.name),
         )
-        worker: Worker = scripted.ScriptedWorker(life.blobs, Random(f"{path}/worker"), 0.02)
         lie = self.lies.get(life.name)
+        doubts = 0.0 if lie else self.shape.doubts
+        worker: Worker = scripted.ScriptedWorker(life.blobs, Random(f"{path}/worker"), 0.02, doubts)
         parts = Parts(
             signer=life.signer,
             transport=transport,
@@ -242,8 +253,21 @@ class SimFleet:
         return Node(parts, self.genesis, role, (Seed(SEED_ADDRESS),))
 
     def _lane(self, node: Node, life: Life) -> WatchedLane:
-        setting = Setting(self.genesis, self.revision.revision)
-        if self.shape.broken is Break.QUORUM:
+        setting = self._setting(node)
+        lie = self.lies.get(life.name)
+        if lie is None:
+            lane = WatchedLane(node, setting, self.revision, node.plugin)
+        else:
+            lane = LyingLane(node, setting, self.revision, node.plugin)
+            lane.lie, lane.unsaid = lie, set()
+            lane.tongue = tongue_of(lie, lane.sign, Random(f"{self.seed}/{life.name}/lies"))
+        lane.checkers, lane.name = self.checkers, life.name
+        return lane
+
+    def _setting(self, node: Node) -> Setting:
+        """The rules by which this node plays."""
+        broken = self.shape.broken
+        if broken is Break.QUORUM:
             seen: set[PeerId] = set()
 
             def lost() -> frozenset[PeerId]:
@@ -251,11 +275,9 @@ class SimFleet:
                 seen.update(linked)
                 return frozenset(seen - linked)
 
-            setting = VisibleSetting(self.genesis, self.revision.revision, lost)
-        lane = WatchedLane(node, setting, self.revision, node.plugin)
-        lane.checkers, lane.name = self.checkers, life.name
-        lane.lie = self.lies.get(life.name)
-        return lane
+            return VisibleSetting(self.genesis, self.revision.revision, lost=lost)
+        off = frozenset({RULES[broken]}) if broken in RULES else frozenset[Defence]()
+        return Setting(self.genesis, self.revision.revision, off)
 
     def tips(self) -> dict[str, Decision]:
         return {

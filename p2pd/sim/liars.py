@@ -1,4 +1,7 @@
-"""Trainers and reducers of a simulated fleet that break the rules in one way each."""
+"""Nodes of a simulated fleet that break the rules in one way each, with nothing but their own key.
+
+Here are trainers and reducers; of validators p2pd.sim.lying_validators.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,16 +21,32 @@ GARBAGE = b"not a vector"
 
 
 class Lie(Enum):
+    # Trainers
     GARBAGE = "garbage"
-    """A trainer's artifact is no model."""
+    """Its artifact is no model."""
     GREED = "greed"
-    """A trainer claims more samples than its lease holds."""
+    """It claims more samples than its lease holds."""
     REPLAY = "replay"
-    """A trainer hands in its first update again and again."""
+    """It hands in its first update again and again."""
     TWICE = "twice"
-    """A trainer publishes two updates for one lease."""
+    """It publishes two updates for one lease."""
+    # Reducers
     WRONG_MERGE = "wrong merge"
-    """A reducer names another head than the merge gives."""
+    """It names another head than the merge gives."""
+    # Validators
+    SPLIT = "split"
+    """It votes for a decision before some and for none before the others; proposals likewise."""
+    DESERT = "desert"
+    """As split; once its vote has led somebody to a lock it says no more at that height."""
+    FALSE_JUST = "false just"
+    """As a proposer it stays silent at first; later it claims quorums that never were."""
+
+    @property
+    def of_validator(self) -> bool:
+        return self in VALIDATORS_LIES
+
+
+VALIDATORS_LIES = frozenset({Lie.SPLIT, Lie.DESERT, Lie.FALSE_JUST})
 
 
 @dataclass(slots=True)
@@ -62,7 +81,7 @@ Sign = Callable[[str, Any, Any], Signed[Any]]
 
 
 def retold(lie: Lie, signed: Signed[Any], sign: Sign) -> tuple[Signed[Any], ...]:
-    """What a liar publishes in place of an honest object."""
+    """What a lying trainer or reducer publishes in place of an honest object."""
     content = signed.content
     if lie is Lie.TWICE and isinstance(content, Update):
         second = replace(content, steps=content.steps + 1)

@@ -103,6 +103,8 @@ class ScriptedWorker:
     dice: Random
     failures: float = 0.0
     """Share of leases on which the workload raises."""
+    doubts: float = 0.0
+    """Share of heads that this node's own samples reject."""
     train_s: tuple[float, float] = (0.5, 3.0)
     """What a lease takes: between these."""
 
@@ -128,9 +130,11 @@ class ScriptedWorker:
     async def evaluate(self, job: EvaluateJob) -> Evaluation:
         await trio.sleep(self.dice.uniform(0.05, 0.3))
         loss = _loss(load_vector(self.blobs, job.head).values)
-        draw = Random(job.private_seed)
-        private = tuple(loss + draw.randrange(100_000) for _ in range(job.private_samples))
         metric = max(0, MILLION - loss // 13)
+        draw = Random(job.private_seed)
+        if Random(f"{job.private_seed}/{job.head.hex()}").random() < self.doubts:
+            loss += 2 * loss + MILLION  # beyond what the canary lets pass
+        private = tuple(loss + draw.randrange(100_000) for _ in range(job.private_samples))
         return Evaluation(job.head, True, metric, loss, 100, private)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from p2pd.errors import LocalError, P2pError
 from p2pd.sim.checkers import Violation
 from p2pd.sim.faults import FaultSet
-from p2pd.sim.fleet import Break, FleetShape, run_fleet
+from p2pd.sim.fleet import FleetShape, run_fleet
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,4 +121,4 @@ def _results(seeds: range, shape: FleetShape) -> Iterator[SeedResult]:
             pool.shutdown(cancel_futures=True)
 
 
-__all__ = ["Break", "FaultSet", "FleetShape", "SuiteResult", "run_suite"]
+__all__ = ["FaultSet", "FleetShape", "SuiteResult", "run_suite"]

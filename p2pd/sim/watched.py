@@ -1,4 +1,4 @@
-"""Lanes of simulated nodes: watched by the checkers, lying, or with the rule broken by which votes count."""
+"""Lanes of simulated nodes, watched by the checkers, some of them with a rule that is broken."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from p2pd.core.decision import Record
 from p2pd.core.derive import Setting
 from p2pd.core.ids import PeerId
 from p2pd.core.signed import Signed
+from p2pd.core.voting.events import Defence
 from p2pd.core.voting.members import Members
 from p2pd.errors import RemoteError
 from p2pd.node.driver import drive
 from p2pd.node.lane import Lane
 from p2pd.sim.checkers import Checkers
-from p2pd.sim.liars import Lie, retold
 
 LOOK_S = 1.0
 
@@ -33,7 +33,7 @@ class VisibleMembers(Members):
 
 @dataclass(frozen=True, slots=True)
 class VisibleSetting(Setting):
-    lost: Callable[[], frozenset[PeerId]]
+    lost: Callable[[], frozenset[PeerId]] = frozenset
 
     def electorate(self, suspended: tuple[PeerId, ...]) -> Members:
         members = self.members(suspended)
@@ -45,7 +45,6 @@ class WatchedLane(Lane):
 
     checkers: Checkers
     name: str
-    lie: Lie | None = None
     told = 0
     """Height of the last decision that the checkers know of."""
 
@@ -57,14 +56,13 @@ class WatchedLane(Lane):
     async def publish(self, signed: Signed[object]) -> None:
         if signed.kind in ("vote", "proposal"):
             self.checkers.on_sent(signed)
-        for one in retold(self.lie, signed, self.sign) if self.lie else (signed,):
-            await Lane.publish(self, one)
+        await Lane.publish(self, signed)
 
     async def adopt(self, record: Record) -> None:
         try:
             await Lane.adopt(self, record)
         except RemoteError:
-            if not isinstance(self.setting, VisibleSetting):
+            if not self._counts_otherwise():
                 raise
             # By the broken rule a certificate is what it was to those who made it.
             if record.decision.header.previous == self.decision.id:
@@ -74,6 +72,12 @@ class WatchedLane(Lane):
         if self.told < self.decision.height and self.decision.id == record.decision.id:
             self.told = self.decision.height
             self.checkers.on_adopted(self.name, record)
+
+    def _counts_otherwise(self) -> bool:
+        return (
+            isinstance(self.setting, VisibleSetting)
+            or Defence.COUNTING in self.setting.defences_off
+        )
 
     async def _serve(self) -> None:
         if not isinstance(self.setting, VisibleSetting):

@@ -1,8 +1,9 @@
 import pytest
 
 from p2pd.cli.sim import findings, summary
+from p2pd.sim.breaks import Break
 from p2pd.sim.checkers import Violation
-from p2pd.sim.suite import Break, FaultSet, FleetShape, SeedResult, SuiteResult
+from p2pd.sim.suite import FaultSet, FleetShape, SeedResult, SuiteResult
 from tests.cli.commands import p2pd
 
 FOUND = Violation(7, "I1", 4, "two certificates")
@@ -42,3 +43,14 @@ def test_a_small_fleet_runs_and_its_result_is_json() -> None:
     found = ran.json
     assert (found["ok"], found["seeds"], found["violations"]) == (True, 1, [])
     assert found["decisions"] >= 1
+
+
+def test_the_names_of_all_defences_are_listed_one_a_line() -> None:
+    ran = p2pd("sim", "--break", "list")
+    assert (ran.code, ran.out.split()) == (0, [one.value for one in Break])
+
+
+def test_a_defence_that_does_not_exist_is_a_usage_error() -> None:
+    ran = p2pd("sim", "--break", "everything")
+    assert ran.code == 2
+    assert "--break list" in ran.err

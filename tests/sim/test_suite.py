@@ -6,8 +6,9 @@ from typing import Any
 
 from p2pd.errors import LocalError
 from p2pd.sim import suite
+from p2pd.sim.breaks import Break
 from p2pd.sim.faults import FaultSet
-from p2pd.sim.fleet import Break, FleetShape
+from p2pd.sim.fleet import FleetShape
 from p2pd.sim.suite import SeedResult, run_seed, run_suite
 
 SMALL = FleetShape(windows=2)
@@ -51,7 +52,7 @@ def test_a_suite_reports_each_seed_in_order_and_sums_up() -> None:
 
 
 def test_i02_counting_visible_peers_is_found_within_a_few_seeds() -> None:
-    result = run_suite(range(4), FleetShape(windows=10, broken=Break.QUORUM), quiet)
+    result = run_suite(range(4), FleetShape(windows=10).attacked(Break.QUORUM), quiet)
     assert result.ok
     assert result.found_after_seeds is not None
     found = [one for one in result.violations if one.what.endswith("of weight 1 of 2")]
@@ -61,7 +62,7 @@ def test_i02_counting_visible_peers_is_found_within_a_few_seeds() -> None:
 
 
 def test_a_broken_rule_that_nobody_sees_is_no_success() -> None:
-    calm = FleetShape(windows=1, broken=Break.QUORUM, faults=FaultSet.NONE)
+    calm = FleetShape(windows=1, faults=FaultSet.NONE).attacked(Break.QUORUM)
     result = run_suite(range(1), calm, quiet)
     assert not result.ok
     assert result.found_after_seeds is None

@@ -1,0 +1,54 @@
+"""Defences that can be switched off, one at a time, to show that the checkers see the attack; and who attacks.
+
+No configuration reaches any of them: the simulator hands its nodes another rule or another port.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from p2pd.core.voting.events import Defence
+from p2pd.sim.liars import Lie
+
+
+class Break(Enum):
+    """A defence that is switched off in all honest nodes."""
+
+    QUORUM = "quorum"
+    """Validators count a majority of the peers they happen to see."""
+    LOCK = "lock"
+    """Validators prevote whatever is proposed, precommitted or not."""
+    COUNTING = "counting"
+    """A vote counts whether or not the quorum that it claims exists."""
+    JUDGEMENT = "judgement"
+    """A canary that rejects refuses what others are locked on, too."""
+
+
+RULES = {
+    Break.LOCK: Defence.LOCK,
+    Break.COUNTING: Defence.COUNTING,
+    Break.JUDGEMENT: Defence.JUDGEMENT,
+}
+"""Rules of the core that a break switches off."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attack:
+    """The fleet in which a missing defence shows."""
+
+    validators: int = 3
+    quorum: int = 2
+    liars: tuple[tuple[str, Lie], ...] = ()
+    doubts: float = 0.0
+    """How often a validator's own samples reject a head that others accept."""
+
+
+ATTACKS = {
+    Break.QUORUM: Attack(),
+    Break.LOCK: Attack(validators=4, quorum=3, liars=(("validator1", Lie.SPLIT),), doubts=0.3),
+    Break.COUNTING: Attack(
+        validators=4, quorum=3, liars=(("validator1", Lie.FALSE_JUST),), doubts=0.3
+    ),
+    Break.JUDGEMENT: Attack(
+        validators=4, quorum=3, liars=(("validator1", Lie.DESERT),), doubts=0.3
+    ),
+}

@@ -1,0 +1,38 @@
+"""Each defence, switched off, lets an attack through that the checkers see; with it, the same liars change nothing.
+
+The seeds are some in which the attack comes about early; `make fleet` searches a hundred for each.
+"""
+
+from dataclasses import replace
+
+import pytest
+
+from p2pd.sim.breaks import ATTACKS, Break
+from p2pd.sim.faults import FaultSet
+from p2pd.sim.fleet import FleetShape
+from p2pd.sim.suite import run_seed
+
+CASES = [
+    (Break.LOCK, 7, 2, FaultSet.NONE, "I1", "left its lock"),
+    (Break.COUNTING, 0, 2, FaultSet.NONE, "I2", "prevotes of weight 2 of 3"),
+    (Break.JUDGEMENT, 0, 1, FaultSet.NONE, "liveness", "no end"),
+]
+
+
+@pytest.mark.parametrize(
+    ("broken", "seed", "windows", "faults", "invariant", "what"),
+    CASES,
+    ids=[case[0].value for case in CASES],
+)
+def test_without_its_defence_an_attack_is_seen_and_with_it_nothing_happens(
+    broken: Break, seed: int, windows: int, faults: FaultSet, invariant: str, what: str
+) -> None:
+    shape = FleetShape(windows=windows, faults=faults).attacked(broken)
+    found = run_seed(shape, seed).violations
+    assert {one.invariant for one in found} == {invariant}
+    assert any(what in one.what for one in found)
+    assert run_seed(replace(shape, broken=None), seed).violations == ()
+
+
+def test_there_is_an_attack_for_each_defence() -> None:
+    assert set(ATTACKS) == set(Break)
