@@ -65,8 +65,9 @@ class LyingLane(WatchedLane):
         if self.tongue is not None:
             self._say(self.tongue.hear(signed, self._scene()))
 
-    def on_holdings(self, link: Link, holdings: Holdings) -> None:
+    def on_holdings(self, link: Link, holdings: Holdings) -> int:
         """Passes on what others said, never what its machine believes to have said itself."""
-        if holdings.height == self.pool.height and VALIDATOR in link.hello.roles:
-            lacking = self.role.lacking(holdings.votes)
-            self._send(link, [one for one in lacking if one.author != self.key])
+        if holdings.height != self.pool.height or VALIDATOR not in link.hello.roles:
+            return 0
+        lacking = self.role.lacking(holdings.votes)
+        return self._send(link, [one for one in lacking if one.author != self.key])
