@@ -132,6 +132,8 @@ class Table(Enum):
     """revision + height + peer: signed metric report."""
     PEERS = "peers"
     """peer: signed peer record."""
+    OWNER = "owner"
+    """peer, network: whose ledger it is."""
 
 
 @dataclass(frozen=True, slots=True)

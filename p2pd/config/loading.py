@@ -123,7 +123,7 @@ class _Loader:
             case dict() if kind.type not in SCALARS:
                 return self._build(kind.type, value, place)
             case str() | Path() if kind.type is Path and str(value):
-                return (self._base(place) / value).resolve()
+                return _resolved(self._base(place) / value)
             case bool() | int() | str() if type(value) is kind.type:
                 return value
             case int() | float() if kind.type is float and math.isfinite(value):
@@ -217,6 +217,13 @@ def _syntax_error(path: Path | None, text: str, error: tomllib.TOMLDecodeError) 
     said = LINE_OF_ERROR.search(str(error))
     line = int(said[1]) if said and said[1] else text.count("\n") + 1
     return UsageError(f"{path}:{line}: {LINE_OF_ERROR.sub('', str(error))}")
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except RuntimeError:  # symbolic links without an end: whoever opens it says so
+        return path.absolute()
 
 
 def _said(value: object) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from p2pd.config.node import LogSettings
 from p2pd.daemon.folding import Folding
+from p2pd.errors import StoreError
 from p2pd.io.durable import storing
 from p2pd.status.pictures import printable
 
@@ -46,7 +47,12 @@ def start_logging(path: Path, settings: LogSettings) -> Folding:
     """
     text = TextLines("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%H:%M:%S")
     formatter = JsonLines() if settings.format == "json" else text
+    older = path.with_name(f"{path.name}.1")
     with storing(path):
+        for one in (path, older):
+            if one.is_dir() or one.is_fifo():
+                what = "a directory" if one.is_dir() else "a pipe"
+                raise StoreError(f"{one}: it is {what}, not a file: move it away")
         to_file = RotatingFileHandler(
             path, maxBytes=settings.file_bytes, backupCount=1, encoding="utf-8"
         )

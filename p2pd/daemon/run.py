@@ -28,6 +28,7 @@ from p2pd.daemon.checked import CheckedWorker
 from p2pd.daemon.files import read_genesis, read_revision
 from p2pd.daemon.folding import Folding
 from p2pd.daemon.logs import start_logging
+from p2pd.daemon.opening import open_ledger
 from p2pd.daemon.publish import head_file_of
 from p2pd.daemon.rates import Rates
 from p2pd.daemon.settings import NodeConfig, load_node
@@ -36,9 +37,7 @@ from p2pd.daemon.watchdog import Watchdog
 from p2pd.errors import P2pError, UnreachableError, UsageError
 from p2pd.io.blobs import FileBlobStore
 from p2pd.io.control import serve_control
-from p2pd.io.durable import storing
-from p2pd.io.keys import load_or_create_key
-from p2pd.io.ledger import SqliteLedger
+from p2pd.io.durable import open_file, storing
 from p2pd.io.lock import DataDirectory
 from p2pd.io.math import MathConfig, MathProcess
 from p2pd.io.overlay import Identity, QuicTransport
@@ -144,9 +143,9 @@ async def _heed_signals(life: trio.CancelScope, *, task_status: trio.TaskStatus[
 
 async def _run_node(given: Given, directory: DataDirectory) -> None:
     config = given.config
-    signer = load_or_create_key(directory.key)
     async with AsyncExitStack() as stack:
-        ledger = stack.enter_context(SqliteLedger(directory.ledger))
+        opened = open_ledger(directory, given.genesis.genesis)
+        signer, ledger = await stack.enter_async_context(opened)
         dice, health = Random(SystemRandom().getrandbits(64)), Health()
         supervision = Supervisor(health, dice)
         blobs = FileBlobStore(
@@ -296,9 +295,9 @@ async def _import_head(given: Given, blobs: FileBlobStore) -> None:
     if record is None or given.revision is None:
         return
     revision, path = given.revision.revision, head_file_of(record)
-    if blobs.has(revision.head) or not path.is_file():
+    if blobs.has(revision.head) or not path.exists():
         return
-    with storing(path), path.open("rb") as file:
+    with storing(path), open_file(path) as file:
         manifest = await trio.to_thread.run_sync(_manifest_of, file, revision.schema.id)
         if manifest.id != revision.head:
             raise UsageError(f"{path}: not the genesis head that {record} names")

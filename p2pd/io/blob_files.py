@@ -23,7 +23,15 @@ from p2pd.core.artifact import CHUNK_BYTES, Manifest
 from p2pd.core.encoding import decode, encode
 from p2pd.core.ids import ArtifactId
 from p2pd.errors import RemoteError, StoreError
-from p2pd.io.durable import TEMPORARY, storing, sync_directory, write_aside, write_durably
+from p2pd.io.durable import (
+    TEMPORARY,
+    open_file,
+    remove_unfinished,
+    storing,
+    sync_directory,
+    write_aside,
+    write_durably,
+)
 
 MAX_MANIFEST_BYTES = 64 * 2**20
 NAME = re.compile(r"([0-9a-f]{64})(|\.part|\.manifest|\.damaged|\.keep)")
@@ -72,10 +80,9 @@ class BlobFiles:
         """Makes the directory if need be, removes leftovers, and says what is there."""
         with storing(self.directory):
             self.directory.mkdir(mode=0o700, exist_ok=True)
-            names = [entry.name for entry in os.scandir(self.directory)]
-            for name in names:
-                if name.startswith(TEMPORARY):
-                    (self.directory / name).unlink()
+            with os.scandir(self.directory) as entries:
+                names = [entry.name for entry in entries if _is_ours(entry)]
+            remove_unfinished(self.directory)
             matches = [match for match in map(NAME.fullmatch, names) if match]
             kept = {ArtifactId(bytes.fromhex(m[1])) for m in matches if m[2] == ".keep"}
             artifacts = sorted(
@@ -100,8 +107,10 @@ class BlobFiles:
         path = self._manifest(artifact)
         if not path.exists():
             return None
+        with storing(path), open_file(path) as file:
+            data = file.read(MAX_MANIFEST_BYTES + 1)
         try:
-            manifest = decode(Manifest, path.read_bytes(), limit_bytes=MAX_MANIFEST_BYTES)
+            manifest = decode(Manifest, data, limit_bytes=MAX_MANIFEST_BYTES)
         except RemoteError:
             return None  # not what was written: the caller moves its payload aside
         return manifest if manifest.id == artifact else None
@@ -120,7 +129,7 @@ class BlobFiles:
             for path in sorted(self.directory.glob("*.damaged")):
                 match = NAME.fullmatch(path.name)
                 if match:
-                    yield ArtifactId(bytes.fromhex(match[1])), path.stat().st_size
+                    yield ArtifactId(bytes.fromhex(match[1])), path.lstat().st_size
 
     def begin(self, artifact: ArtifactId, manifest: Manifest) -> None:
         write_durably(self._manifest(artifact), encode(manifest))
@@ -151,7 +160,7 @@ class BlobFiles:
     def read_chunk(self, path: Path, manifest: Manifest, index: int) -> bytes | None:
         """None if path is gone, cannot be read from the disk, or holds other bytes."""
         try:
-            with path.open("rb", buffering=0) as file:
+            with open_file(path) as file:
                 file.seek(index * CHUNK_BYTES)
                 data = file.read(manifest.chunk_bytes(index))
         except OSError as error:
@@ -217,11 +226,13 @@ class BlobFiles:
             self.damaged(artifact).unlink(missing_ok=True)
 
 
-def free_bytes(directory: Path) -> int:
-    """What this user may still write on the file system of directory."""
-    with storing(directory):
-        status = os.statvfs(directory)
-    return status.f_bavail * status.f_frsize
+def _is_ours(entry: os.DirEntry[str]) -> bool:
+    """Raises StoreError: it has a name of ours, and is something else."""
+    ours = entry.name.startswith(TEMPORARY) or NAME.fullmatch(entry.name) is not None
+    with storing(Path(entry.path)):
+        if ours and not entry.is_symlink() and not entry.is_file():
+            raise StoreError(f"{entry.path}: not a file: move it away")
+    return ours
 
 
 def size_of(path: Path) -> int:

@@ -16,8 +16,8 @@ from p2pd.config.node import StoreSettings
 from p2pd.core.artifact import ArtifactKind, Manifest, manifest_of
 from p2pd.core.ids import ArtifactId, short
 from p2pd.errors import LocalError, NoRoomError, RemoteError, StoreError
-from p2pd.io.blob_files import BlobFiles, Stamp, free_bytes, size_of
-from p2pd.io.durable import TEMPORARY
+from p2pd.io.blob_files import BlobFiles, Stamp, size_of
+from p2pd.io.durable import TEMPORARY, free_bytes
 
 KEPT = "kept"
 """Owner of the pins that last over restarts."""

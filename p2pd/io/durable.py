@@ -5,10 +5,12 @@ Source: rename(2) replaces atomically; fsync(2) of the directory makes the new n
 
 import errno
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from p2pd.errors import NoRoomError, StoreError
 
@@ -25,7 +27,7 @@ ADVICE = {
     errno.EISDIR: "it is a directory, not a file",
     errno.EEXIST: "there is a file of that name already",
     errno.EIO: "input/output error: the disk is failing",
-    errno.ELOOP: "a symbolic link that does not end: remove it",
+    errno.ELOOP: "a symbolic link without an end, or where none may be: put the file itself here",
     errno.EMFILE: "too many open files: raise the limit (ulimit -n)",
 }
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -40,6 +42,32 @@ def storing(path: Path) -> Iterator[None]:
         why = ADVICE.get(error.errno or 0, error.strerror or str(error))
         kind = NoRoomError if error.errno in NO_ROOM else StoreError
         raise kind(f"{path}: {why}") from error
+
+
+def open_file(path: Path) -> BinaryIO:
+    """For reading. What is no regular file is refused: a pipe would hold up whoever opens it."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    raise OSError(errno.EINVAL, "a pipe or a device, not a file: move it away")
+
+
+def free_bytes(directory: Path) -> int:
+    """What this user may still write on the file system of directory."""
+    with storing(directory):
+        status = os.statvfs(directory)
+    return status.f_bavail * status.f_frsize
+
+
+def remove_unfinished(directory: Path) -> None:
+    """What a crash left under temporary names. Only for whoever alone writes there."""
+    for path in sorted(directory.glob(f"{TEMPORARY}*")):
+        with storing(path):
+            path.unlink(missing_ok=True)
 
 
 def sync_directory(directory: Path) -> None:

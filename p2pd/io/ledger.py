@@ -3,12 +3,17 @@
 Write-ahead log with synchronous=FULL: a commit is on stable storage when it returns. Commits run in
 a thread, one after another; reads run where they are called, on a connection of their own, and see
 the last commit.
+
+Damage is found: each row holds a sum over itself, and a file beside the ledger holds how many commits it
+must have (8 bytes, big-endian, and 8 of their hash). That file is written after each commit and not
+synced: after a crash it may say too few, never too many.
 """
 
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,16 +21,24 @@ from typing import Self
 import trio
 
 from p2pd.errors import NoRoomError, StoreError
-from p2pd.io.durable import storing, sync_directory
+from p2pd.io.durable import free_bytes, open_file, storing, sync_directory
 from p2pd.ports import Table, Write
 
-VERSION = 1
+VERSION = 2
 """Of the tables, in SQLite's user_version."""
 COMPANIONS = ("-wal", "-shm", "-journal")
 BUSY_S = 5.0
+LEAST_BYTES = 2**16
+"""With less on the disk it counts as full."""
+SUM_BYTES = 8
+COUNT_BYTES = 8
 DAMAGED = (
-    "{path} is damaged ({why}): restore a copy, or move it and its -wal file away to begin anew; "
+    "{path} is damaged ({why}): restore a copy, or move it and all that is named like it away to begin anew; "
     "a validator that begins anew forgets which votes it sent"
+)
+LACKING = (
+    "{path} lacks its last {lacking} commits: its -wal file was lost or damaged, or an older copy was put "
+    "back: restore the newest copies of both; where nothing voted, removing {count} accepts the loss"
 )
 
 
@@ -35,15 +48,22 @@ class SqliteLedger:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._turn = trio.CapacityLimiter(1)  # commits run in the order in which they are asked for
+        _check_files(path)
         with storing(path):
             if not path.exists():
                 _create(path)
+        self._count_file = count_file_of(path)
         with _store_errors(self._path):
             self._writer = _connect(path)
             self._reader = _connect(path)
             self._check()
+            self._count = self._counted()
             self._writer.execute("PRAGMA synchronous = FULL")
             self._reader.execute("PRAGMA query_only = ON")
+        with storing(self._count_file):
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+            self._count_descriptor = os.open(self._count_file, flags, 0o600)
+            self._note_count()
 
     def __enter__(self) -> Self:
         return self
@@ -57,6 +77,7 @@ class SqliteLedger:
         self.close()
 
     def close(self) -> None:
+        os.close(self._count_descriptor)
         with _store_errors(self._path):
             self._reader.close()
             self._writer.close()
@@ -68,9 +89,9 @@ class SqliteLedger:
     def get(self, table: Table, key: bytes) -> bytes | None:
         with _store_errors(self._path):
             row = self._reader.execute(
-                f"SELECT value FROM {table.value} WHERE key = ?", (key,)
+                f"SELECT key, value, sum FROM {table.value} WHERE key = ?", (key,)
             ).fetchone()
-        return None if row is None else bytes(row[0])
+        return None if row is None else self._checked(table, *row)[1]
 
     def scan(
         self, table: Table, prefix: bytes, *, after: bytes = b"", limit: int = 1000
@@ -79,20 +100,27 @@ class SqliteLedger:
         clause, arguments = _below(prefix)
         with _store_errors(self._path):
             rows = self._reader.execute(
-                f"SELECT key, value FROM {table.value} WHERE {start}{clause} ORDER BY key LIMIT ?",
+                f"SELECT key, value, sum FROM {table.value} WHERE {start}{clause} "
+                "ORDER BY key LIMIT ?",
                 (max(after, prefix), *arguments, limit),
             ).fetchall()
-        return [(bytes(key), bytes(value)) for key, value in rows]
+        return [self._checked(table, *row) for row in rows]
 
     def last(self, table: Table, prefix: bytes) -> tuple[bytes, bytes] | None:
         clause, arguments = _below(prefix)
         with _store_errors(self._path):
             row = self._reader.execute(
-                f"SELECT key, value FROM {table.value} WHERE key >= ?{clause} "
+                f"SELECT key, value, sum FROM {table.value} WHERE key >= ?{clause} "
                 "ORDER BY key DESC LIMIT 1",
                 (prefix, *arguments),
             ).fetchone()
-        return None if row is None else (bytes(row[0]), bytes(row[1]))
+        return None if row is None else self._checked(table, *row)
+
+    def _checked(self, table: Table, key: bytes, value: bytes, found: bytes) -> tuple[bytes, bytes]:
+        if bytes(found) != _sum(table, key, value):
+            why = f"a row of its table {table.value} was changed"
+            raise StoreError(DAMAGED.format(path=self._path, why=why))
+        return bytes(key), bytes(value)
 
     def _commit(self, writes: tuple[Write, ...]) -> None:
         with _store_errors(self._path):
@@ -100,10 +128,18 @@ class SqliteLedger:
             try:
                 for write in writes:
                     self._apply(write)
+                self._writer.execute("UPDATE commits SET count = ?", (self._count + 1,))
                 self._writer.execute("COMMIT")
             finally:
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
+        self._count += 1
+        with storing(self._count_file):
+            self._note_count()
+
+    def _note_count(self) -> None:
+        count = self._count.to_bytes(COUNT_BYTES)
+        os.pwrite(self._count_descriptor, count + _short_hash(count), 0)
 
     def _apply(self, write: Write) -> None:
         table = write.table.value
@@ -111,9 +147,9 @@ class SqliteLedger:
             self._writer.execute(f"DELETE FROM {table} WHERE key = ?", (write.key,))
         else:
             self._writer.execute(
-                f"INSERT INTO {table} VALUES (?, ?) "
-                "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-                (write.key, write.value),
+                f"INSERT INTO {table} VALUES (?, ?, ?) "
+                "ON CONFLICT (key) DO UPDATE SET value = excluded.value, sum = excluded.sum",
+                (write.key, write.value, _sum(write.table, write.key, write.value)),
             )
 
     def _check(self) -> None:
@@ -125,10 +161,59 @@ class SqliteLedger:
                 "run the newer p2pd that wrote it"
             )
         if version < VERSION:
-            raise StoreError(DAMAGED.format(path=self._path, why="it holds no ledger"))
+            why = f"it is of version {version}" if version else "it holds no ledger"
+            raise StoreError(DAMAGED.format(path=self._path, why=why))
         (verdict,) = self._writer.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
             raise StoreError(DAMAGED.format(path=self._path, why=_one_line(verdict)))
+
+    def _counted(self) -> int:
+        """How many commits there were. Raises StoreError: there were more once."""
+        (count,) = self._writer.execute("SELECT count FROM commits").fetchone()
+        lacking = _noted(self._count_file) - count
+        if lacking > 0:
+            raise StoreError(
+                LACKING.format(path=self._path, lacking=lacking, count=self._count_file)
+            )
+        return int(count)
+
+
+def count_file_of(path: Path) -> Path:
+    return path.with_suffix(".count")
+
+
+def _noted(path: Path) -> int:
+    """What the file of the count says; 0 where it is missing or was damaged."""
+    with storing(path):
+        try:
+            with open_file(path) as file:
+                data = file.read(COUNT_BYTES + SUM_BYTES)
+        except FileNotFoundError:
+            return 0
+    count = data[:COUNT_BYTES]
+    return int.from_bytes(count) if data[COUNT_BYTES:] == _short_hash(count) else 0
+
+
+def _short_hash(data: bytes) -> bytes:
+    return sha256(data).digest()[:SUM_BYTES]
+
+
+def _sum(table: Table, key: bytes, value: bytes) -> bytes:
+    return _short_hash(b"".join((table.value.encode(), b"\0", len(key).to_bytes(4), key, value)))
+
+
+def _check_files(path: Path) -> None:
+    """Refuses what SQLite would stumble over, or wait for, without a word that helps."""
+    companions = (path.with_name(path.name + suffix) for suffix in COMPANIONS)
+    for name in (path, *companions, count_file_of(path)):
+        with storing(name):
+            if name.is_symlink():
+                raise StoreError(
+                    f"{name}: a symbolic link: these files must lie side by side: put the file itself here, "
+                    "or link the whole data directory"
+                )
+            if name.exists() and not name.is_file():
+                raise StoreError(f"{name}: not a file: move it away and restore a copy")
 
 
 @contextmanager
@@ -154,8 +239,8 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def _create(path: Path) -> None:
     """Built aside and renamed: a ledger that exists is whole; an empty file is never one."""
-    for suffix in COMPANIONS:
-        stray = path.with_name(path.name + suffix)
+    strays = [path.with_name(path.name + suffix) for suffix in COMPANIONS]
+    for stray in (*strays, count_file_of(path)):
         if stray.exists():
             raise StoreError(
                 f"{stray} is here without {path.name}: bring {path.name} back, "
@@ -170,8 +255,11 @@ def _create(path: Path) -> None:
         for table in Table:
             connection.execute(
                 f"CREATE TABLE {table.value} "
-                "(key BLOB NOT NULL PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
+                "(key BLOB NOT NULL PRIMARY KEY, value BLOB NOT NULL, sum BLOB NOT NULL) "
+                "WITHOUT ROWID"
             )
+        connection.execute("CREATE TABLE commits (count INTEGER NOT NULL)")
+        connection.execute("INSERT INTO commits VALUES (0)")
         connection.execute(f"PRAGMA user_version = {VERSION}")
         # closing it moves the log into the file and removes the log
     with aside.open("rb") as file:
@@ -191,7 +279,9 @@ def _below(prefix: bytes) -> tuple[str, tuple[bytes, ...]]:
 def _store_error(path: Path, error: sqlite3.DatabaseError) -> StoreError:
     code = error.sqlite_errorcode & 0xFF  # the rest of it is detail of the same kind
     text = _one_line(str(error))
-    if code == sqlite3.SQLITE_FULL:
+    # Its log's index and its syncs meet a full disk too, and SQLite takes that for a failing one.
+    failed = code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
+    if code == sqlite3.SQLITE_FULL or (failed and free_bytes(path.parent) < LEAST_BYTES):
         return NoRoomError(f"{path}: the disk is full: free some space")
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return StoreError(DAMAGED.format(path=path, why=text))

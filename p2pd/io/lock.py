@@ -5,12 +5,13 @@ The lock is the kernel's (flock), so it ends with its holder, however that ends.
 
 import fcntl
 import os
+import stat
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from p2pd.errors import StoreError
-from p2pd.io.durable import storing
+from p2pd.io.durable import remove_unfinished, storing
 
 PID_BYTES = 20
 """Written over the old one, never truncated first: it must work on a full disk."""
@@ -34,6 +35,11 @@ class DataDirectory:
         with storing(self.path):
             self.path.mkdir(mode=0o700, exist_ok=True)
         self._descriptor = _take_lock(self.path)
+        try:
+            remove_unfinished(self.path)
+        except StoreError:
+            self.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -54,34 +60,57 @@ class DataDirectory:
 def _take_lock(directory: Path) -> int:
     path = directory / "lock"
     with storing(path):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(path, flags, 0o600)
         try:
+            _check_kind(descriptor, path)
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.pwrite(descriptor, f"{os.getpid():<{PID_BYTES - 1}}\n".encode(), 0)
         except BlockingIOError as error:
-            holder = os.pread(descriptor, PID_BYTES, 0).decode("ascii", "replace").strip()
+            holder = _written(descriptor)
             os.close(descriptor)
+            who = "another process" if holder is None else f"process {holder}"
             raise StoreError(
-                f"data directory {directory} is in use by process {holder or 'unknown'}: "
+                f"data directory {directory} is in use by {who}: "
                 "stop it, or choose another directory with --data-dir"
             ) from error
-        except OSError:
+        except (OSError, StoreError):
             os.close(descriptor)
             raise
     return descriptor
 
 
 def holder_of(directory: Path) -> int | None:
-    """The process that holds the lock of a data directory; None where nobody does."""
+    """The process that holds the lock of a data directory; None where nobody does.
+
+    Raises:
+        StoreError: somebody does, and the file does not say who.
+    """
     path = directory / "lock"
     if not path.exists():
         return None
     with storing(path):
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return int(os.pread(descriptor, PID_BYTES, 0))
+            holder = _written(descriptor)
+            if holder is None:
+                raise StoreError(
+                    f"{path}: held by a process that it does not name: end the node of that directory"
+                ) from None
+            return holder
         finally:
             os.close(descriptor)
     return None
+
+
+def _written(descriptor: int) -> int | None:
+    """The process id in a lock file, if it holds one."""
+    text = os.pread(descriptor, PID_BYTES, 0).decode("ascii", "replace").strip()
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def _check_kind(descriptor: int, path: Path) -> None:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        raise StoreError(f"{path}: a pipe or a device, not a file: move it away")

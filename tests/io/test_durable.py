@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from p2pd.errors import StoreError
-from p2pd.io.durable import TEMPORARY, storing, write_aside, write_durably
+from p2pd.io.durable import TEMPORARY, open_file, storing, write_aside, write_durably
 
 
 def test_a_file_is_replaced_whole_and_nothing_else_is_left(tmp_path: Path) -> None:
@@ -46,3 +46,13 @@ def test_i10_a_failed_replacement_leaves_the_old_content(tmp_path: Path) -> None
 def test_what_the_system_says_becomes_advice(tmp_path: Path, number: int, advice: str) -> None:
     with pytest.raises(StoreError, match=f"file: .*{advice}"), storing(tmp_path / "file"):
         raise OSError(number, os.strerror(number))
+
+
+def test_only_a_regular_file_is_opened_and_a_pipe_holds_nobody_up(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"data")
+    with open_file(tmp_path / "file") as file:
+        assert file.read() == b"data"
+    os.mkfifo(tmp_path / "pipe")
+    for path, words in ((tmp_path / "pipe", "a pipe or a device"), (tmp_path, "a directory")):
+        with pytest.raises(StoreError, match=f"{path}: .*{words}"), storing(path):
+            open_file(path)

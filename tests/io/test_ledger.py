@@ -1,3 +1,4 @@
+import shutil
 import sqlite3
 import threading
 from collections.abc import Awaitable, Callable
@@ -218,9 +219,65 @@ def test_i10_a_crash_while_the_ledger_was_made_does_no_harm(tmp_path: Path) -> N
     (tmp_path / "ledger.sqlite.new").write_bytes(b"half")
     (tmp_path / "ledger.sqlite.new-wal").write_bytes(b"half")
     SqliteLedger(tmp_path / "ledger.sqlite").close()
-    assert [path.name for path in tmp_path.iterdir()] == ["ledger.sqlite"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ledger.count", "ledger.sqlite"]
 
 
 def test_a_missing_directory_is_named(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="nowhere"):
         SqliteLedger(tmp_path / "nowhere" / "ledger.sqlite")
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple[bytes, bytes]]]:
+    """A ledger of some pages, closed, and its rows."""
+    path = tmp_path_factory.mktemp("filled") / "ledger.sqlite"
+    with SqliteLedger(path) as ledger:
+        commit(ledger, *(put(bytes([n]), bytes([n]) * 700) for n in range(40)))
+        return path, ledger.scan(Table.PEERS, b"")
+
+
+def test_i10_whatever_bit_of_a_ledger_changes_no_row_is_read_wrongly(
+    filled: tuple[Path, list[tuple[bytes, bytes]]], tmp_path: Path
+) -> None:
+    origin, rows = filled
+    whole = origin.read_bytes()
+    found = []
+    for offset in range(0, len(whole), 599):
+        path = tmp_path / f"{offset}.sqlite"
+        path.write_bytes(whole[:offset] + bytes([whole[offset] ^ 0x10]) + whole[offset + 1 :])
+        try:
+            with SqliteLedger(path) as ledger:
+                assert ledger.scan(Table.PEERS, b"") == rows, offset
+        except StoreError as error:
+            found.append(str(path) in str(error))
+    assert len(found) > 20
+    assert all(found)
+
+
+def test_i10_commits_that_are_lacking_are_said_by_their_number(
+    filled: tuple[Path, list[tuple[bytes, bytes]]], tmp_path: Path
+) -> None:
+    path = tmp_path / "ledger.sqlite"
+    shutil.copy(filled[0], path)
+    with SqliteLedger(path) as ledger:
+        for value in (b"1", b"2", b"3"):
+            commit(ledger, put(b"key", value))
+    shutil.copy(filled[0], path)
+    with pytest.raises(StoreError, match=r"ledger\.sqlite lacks its last 3 commits"):
+        SqliteLedger(path)
+    count = tmp_path / "ledger.count"
+    count.write_bytes(bytes(7) + b"\x09" + bytes(8))  # its hash is wrong: it says nothing
+    SqliteLedger(path).close()
+    with SqliteLedger(path) as ledger:
+        assert ledger.get(Table.PEERS, b"key") is None
+
+
+def test_i10_a_crash_before_the_count_is_noted_is_no_loss(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    with SqliteLedger(path) as ledger:
+        before = (tmp_path / "ledger.count").read_bytes()
+        commit(ledger, put(b"key", b"value"))
+    (tmp_path / "ledger.count").write_bytes(before)
+    with SqliteLedger(path) as ledger:
+        assert ledger.get(Table.PEERS, b"key") == b"value"
+    assert (tmp_path / "ledger.count").read_bytes() != before

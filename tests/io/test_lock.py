@@ -82,3 +82,28 @@ def test_the_holder_is_found_without_its_help(tmp_path: Path) -> None:
     with DataDirectory(path):
         assert holder_of(path) == os.getpid()
     assert holder_of(path) is None
+
+
+def test_a_lock_that_is_held_and_names_nobody_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    with DataDirectory(path):
+        for content in (b"", b"garbage", "²".encode()):
+            (path / "lock").write_bytes(content)
+            with pytest.raises(StoreError, match="is in use by another process"):
+                DataDirectory(path)
+            with pytest.raises(StoreError, match="held by a process that it does not name"):
+                holder_of(path)
+
+
+def test_i10_what_a_crash_left_unfinished_is_removed(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.mkdir()
+    (path / "tmp-key").write_bytes(b"the seed of a key that never was")
+    DataDirectory(path).close()
+    assert [one.name for one in path.iterdir()] == ["lock"]
+
+
+def test_a_pipe_is_no_lock(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "lock")
+    with pytest.raises(StoreError, match=f"{tmp_path / 'lock'}: a pipe or a device"):
+        DataDirectory(tmp_path)
