@@ -1,10 +1,8 @@
 """The floor of everything that is signed: PyNaCl alone, on this machine, on one core."""
 
-from collections.abc import Callable
-from time import perf_counter
-
 from nacl.signing import SigningKey
 
+from p2pd.bench.floors import best_s
 from p2pd.bench.rows import Row
 
 MESSAGE_BYTES = 256
@@ -27,7 +25,7 @@ def signature_s() -> tuple[float, float]:
         for _ in range(ROUNDS):
             key.verify_key.verify(message, signature)
 
-    return _best_s(sign) / ROUNDS, _best_s(verify) / ROUNDS
+    return best_s(sign, BEST_OF) / ROUNDS, best_s(verify, BEST_OF) / ROUNDS
 
 
 def decisions_row(name: str, per_s: float, *, validators: int, trainers: int, nodes: int) -> Row:
@@ -43,13 +41,3 @@ def decisions_row(name: str, per_s: float, *, validators: int, trainers: int, no
     sign_s, verify_s = signature_s()
     floor = 1 / (signed * sign_s + verified * verify_s)
     return Row(name, per_s, "1/s", floor, f"PyNaCl, one core: {signed} signed, {verified} verified")
-
-
-def _best_s(work: Callable[[], None]) -> float:
-    """Of several runs: what else the machine does can only make it slower."""
-    found = []
-    for _ in range(BEST_OF):
-        started_s = perf_counter()
-        work()
-        found.append(perf_counter() - started_s)
-    return min(found)

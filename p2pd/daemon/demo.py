@@ -7,17 +7,15 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import trio
 
 from p2pd.core.derive import Setting
-from p2pd.core.encoding import encode
-from p2pd.core.genesis import Genesis, Seat
+from p2pd.core.genesis import Genesis
 from p2pd.core.revision import Revision
 from p2pd.daemon.demo_report import show
+from p2pd.daemon.local import POLL_S, LocalFleet, Member, Status, revision_of
 from p2pd.daemon.outcome import Run, read_outcome
-from p2pd.daemon.processes import NodeProcess, last_words, start_node, status_of, stop_nodes
 from p2pd.daemon.publish import (
     CanarySettings,
     MergeSettings,
@@ -26,11 +24,9 @@ from p2pd.daemon.publish import (
     ScheduleSettings,
     publish,
 )
-from p2pd.daemon.render import node_toml
 from p2pd.errors import P2pError, UsageError
-from p2pd.io.durable import storing, write_durably
-from p2pd.io.keys import Ed25519Signer, create_key, load_or_create_key
-from p2pd.wire.records import seal_genesis
+from p2pd.io.durable import storing
+from p2pd.io.keys import Ed25519Signer, create_key
 
 WORKLOAD = "p2pd.workloads.digits"
 DIGITS = 1437
@@ -40,13 +36,9 @@ LIMIT_S = 240.0
 """A demo that has not come to its end by then has failed."""
 REPORTS_S = 5.0
 """How long the validators' measurements of the last head may take to come in."""
-POLL_S = 0.25
-DATAGRAM_BYTES = 16_000
-"""Loopback carries large datagrams, and each one costs the same."""
 NODES_MOST = 32
 
 Say = Callable[[str], None]
-Status = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,30 +123,34 @@ class _Stage:
         self.options = options
         self.directory = directory
         self.say = say
-        self.nodes: list[NodeProcess] = []
+        self.record = directory / "digits.revision.cbor"
+        members = [Member(name, role) for name, role in options.nodes()]
+        self.fleet = LocalFleet(directory, "demo", members, self.record, LIMIT_S)
         self.started_s = 0.0
 
     async def play(self) -> Run:
         self.started_s = trio.current_time()
         self.say(f"files in {self.directory}")
-        signers = {name: self._signer(name) for name, _ in self.options.nodes()}
         authority = create_key(self.directory / "authority.key")
-        genesis = self._found(signers, authority)
+        genesis = self.fleet.found(authority, self.options.quorum)
         self.say("building the workload, to publish its revision")
         published = await publish(self._request(genesis, authority))
         revision = published.signed.revision
         try:
-            await self._start_all()
+            await self.fleet.start()
+            self.say(f"started {len(self.fleet.nodes)} nodes")
             judge = await self._watch()
         finally:
-            await stop_nodes(self.nodes)
+            await self.fleet.stop()
         self.say("training alone on as many samples, to compare")
-        central = await _train_alone(revision, _revision(judge)["samples"], self.options.windows)
-        rows = _revision(judge)["decisions"]
+        samples = revision_of(judge)["samples"]
+        central = await _train_alone(revision, samples, self.options.windows)
+        rows = revision_of(judge)["decisions"]
         return Run(
             directory=self.directory,
             nodes=tuple(
-                (name, role, signers[name].peer.hex()) for name, role in self.options.nodes()
+                (one.name, one.role, self.fleet.signers[one.name].peer.hex())
+                for one in self.fleet.members
             ),
             setting=Setting(genesis, revision),
             windows=self.options.windows,
@@ -163,33 +159,13 @@ class _Stage:
             seconds=trio.current_time() - self.started_s,
         )
 
-    def _signer(self, name: str) -> Ed25519Signer:
-        path = self.directory / "nodes" / name
-        path.mkdir(parents=True, mode=0o700)
-        return load_or_create_key(path / "key")
-
-    def _found(self, signers: dict[str, Ed25519Signer], authority: Ed25519Signer) -> Genesis:
-        voters = [name for name, role in self.options.nodes() if role == "validator"]
-        genesis = Genesis(
-            name="demo",
-            nonce=authority.sign(b"demo")[:16],
-            authority=(authority.key,),
-            threshold=1,
-            validators=tuple(Seat(signers[name].key, 1) for name in voters),
-            quorum=self.options.quorum,
-            admission="open",
-        )
-        signed = seal_genesis(genesis, (authority,))
-        write_durably(self.directory / "genesis.cbor", encode(signed))
-        return genesis
-
     def _request(self, genesis: Genesis, authority: Ed25519Signer) -> PublishRequest:
         shards = -(-DIGITS // SHARD_SAMPLES)
         lease = -(-shards // self.options.trainers)
         return PublishRequest(
             genesis=genesis,
             signers=(authority,),
-            out=self.directory / "digits.revision.cbor",
+            out=self.record,
             revision=RevisionSettings(
                 study="demo", experiment="digits", name="r1", workload=WORKLOAD
             ),
@@ -208,59 +184,13 @@ class _Stage:
             log=self.say,
         )
 
-    async def _start_all(self) -> None:
-        seeds: tuple[str, ...] = ()
-        for name, role in self.options.nodes():
-            self.nodes.append(self._start(name, role, seeds))
-            if role == "bootstrap":
-                seeds = (await self._address_of(self.nodes[0]),)
-        self.say(f"started {len(self.nodes)} nodes")
-
-    def _start(self, name: str, role: str, seeds: tuple[str, ...]) -> NodeProcess:
-        data_dir = self.directory / "nodes" / name
-        config = self.directory / "configs" / f"{name}.toml"
-        config.parent.mkdir(exist_ok=True)
-        self._output(name).parent.mkdir(exist_ok=True)
-        config.write_text(
-            node_toml(
-                role=role,
-                name=name,
-                data_dir=data_dir,
-                genesis=self.directory / "genesis.cbor",
-                record=self.directory / "digits.revision.cbor",
-                seeds=seeds,
-                listen="127.0.0.1:0",
-                datagram_bytes=DATAGRAM_BYTES,
-            )
-        )
-        return start_node(name, config, data_dir, self._output(name), tied=True)
-
-    def _output(self, name: str) -> Path:
-        return self.directory / "output" / f"{name}.txt"
-
-    async def _address_of(self, seed: NodeProcess) -> str:
-        with trio.move_on_after(LIMIT_S):
-            while True:
-                self._check_alive()
-                status = await trio.to_thread.run_sync(status_of, seed.data_dir)
-                if status is not None and status["node"]["address"]:
-                    return f"{status['node']['peer']}@{status['node']['address']}"
-                await trio.sleep(POLL_S)
-        raise P2pError(f"the seed does not come up; see {self._output(seed.name)}")
-
-    def _check_alive(self) -> None:
-        for node in self.nodes:
-            if not node.running:
-                output = self._output(node.name)
-                raise P2pError(f"{node.name} has ended: {last_words(output)} (see {output})")
-
     async def _watch(self) -> Status:
         """Until all nodes stand on the last head and it was measured. The first validator's status."""
         said, complete_s = "", None
         with trio.move_on_after(LIMIT_S):
             while True:
-                self._check_alive()
-                statuses = await self._ask_all()
+                self.fleet.check_alive()
+                statuses = await self.fleet.ask_all()
                 now_s = trio.current_time()
                 if (line := self._progress(statuses)) != said:
                     said = line
@@ -268,50 +198,32 @@ class _Stage:
                 if self._is_complete(statuses):
                     complete_s = complete_s or now_s
                     judge = statuses["validator1"]
-                    measured = _revision(judge)["decisions"][-1]["metric"] is not None
+                    measured = revision_of(judge)["decisions"][-1]["metric"] is not None
                     if measured or now_s - complete_s > REPORTS_S:
                         return judge
                 await trio.sleep(POLL_S)
         raise P2pError(f"no end after {LIMIT_S:g} s: {said}; see {self.directory / 'output'}")
 
-    async def _ask_all(self) -> dict[str, Status]:
-        statuses: dict[str, Status] = {}
-
-        async def ask_one(node: NodeProcess) -> None:
-            status = await trio.to_thread.run_sync(status_of, node.data_dir)
-            if status is not None:
-                statuses[node.name] = status
-
-        async with trio.open_nursery() as nursery:
-            for node in self.nodes:
-                nursery.start_soon(ask_one, node)
-        return statuses
-
     def _is_complete(self, statuses: dict[str, Status]) -> bool:
-        revisions = [_revision(status) for status in statuses.values()]
+        revisions = [revision_of(status) for status in statuses.values()]
         return (
-            len(revisions) == len(self.nodes)
+            len(revisions) == len(self.fleet.nodes)
             and all(revision["heads"] >= self.options.windows for revision in revisions)
             and len({(revision["height"], revision["head"]) for revision in revisions}) == 1
         )
 
     def _progress(self, statuses: dict[str, Status]) -> str:
-        line = f"{len(statuses)}/{len(self.nodes)} nodes up"
+        line = f"{len(statuses)}/{len(self.fleet.nodes)} nodes up"
         judge = statuses.get("validator1")
         if judge is None:
             return line
-        revision = _revision(judge)
+        revision = revision_of(judge)
         line += f", height {revision['height']}, {revision['heads']}/{self.options.windows} heads"
         if revision["leases"]:
             here = sum(lease["state"] == "announced" for lease in revision["leases"])
             line += f", window: {here}/{len(revision['leases'])} updates"
         measured = [row["metric"] for row in revision["decisions"] if row["metric"] is not None]
         return line + (f", accuracy {measured[-1]:.3f}" if measured else "")
-
-
-def _revision(status: Status) -> dict[str, Any]:
-    revision: dict[str, Any] = status["revisions"][0]
-    return revision
 
 
 async def _train_alone(revision: Revision, samples: int, windows: int) -> float:

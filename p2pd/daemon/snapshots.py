@@ -13,9 +13,10 @@ from p2pd.core.voting.events import View
 from p2pd.core.work import MILLION
 from p2pd.daemon.rates import Flow, Rates
 from p2pd.daemon.watchdog import Lag
-from p2pd.node.lane import HeightTimes, Lane
+from p2pd.node.lane import Lane
 from p2pd.node.lineage import metric_of, tally
 from p2pd.node.node import Node
+from p2pd.node.steps import HeightTimes
 from p2pd.status.snapshot import (
     Count,
     DecisionInfo,
@@ -25,6 +26,7 @@ from p2pd.status.snapshot import (
     RevisionInfo,
     Snapshot,
     StandingInfo,
+    StepInfo,
     TrainingInfo,
     TransferInfo,
     VotingInfo,
@@ -151,7 +153,7 @@ def _revision(node: Node, lane: Lane, decisions: tuple[DecisionInfo, ...]) -> Re
     state, schedule = decision.state, revision.schedule
     role = lane.role.view()
     running = state.plan.state is PlanState.RUNNING
-    elapsed_s = trio.current_time() - lane.adopted_s
+    elapsed_s = trio.current_time() - lane.steps.opened_s
     return RevisionInfo(
         revision=revision.id.hex(),
         study=revision.study,
@@ -230,6 +232,9 @@ def _decision(lane: Lane, times: HeightTimes) -> DecisionInfo:
         metric=None if metric is None else metric / MILLION,
         train_s=times.train_s,
         overhead_s=times.overhead_s,
+        steps=tuple(
+            StepInfo(step=step.value, after_s=after_s) for step, after_s in times.reached.items()
+        ),
     )
 
 

@@ -1,6 +1,6 @@
 """Lets one role run: events in, effects carried out in order, jobs beside it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import Generic, TypeVar
 
@@ -14,10 +14,14 @@ E = TypeVar("E")
 class Inbox(Generic[E]):
     """Events on their way to their reader. Bounded by what the pool admits and by the jobs under way."""
 
-    def __init__(self) -> None:
+    def __init__(self, saw: Callable[[E, float], None] | None = None) -> None:
+        """saw is told of each event, and when it came."""
         self._send, self._receive = trio.open_memory_channel[E](inf)
+        self._saw = saw
 
     def put(self, event: E) -> None:
+        if self._saw is not None:
+            self._saw(event, trio.current_time())
         self._send.send_nowait(event)
 
     async def get(self) -> E:

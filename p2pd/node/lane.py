@@ -3,7 +3,6 @@
 import logging
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import trio
@@ -25,6 +24,7 @@ from p2pd.errors import NoRoomError, RemoteError, StoreError, UnreachableError
 from p2pd.node.catch_up import CatchUp
 from p2pd.node.chronicle import Chronicle
 from p2pd.node.driver import Inbox, drive
+from p2pd.node.steps import HeightTimes, Step, Steps
 from p2pd.node.supervision import Supervision
 from p2pd.node.transfer import Transfer
 from p2pd.node.wanted import Wanted
@@ -52,17 +52,6 @@ HISTORY = 256
 """Heights whose times are remembered, for people."""
 
 
-@dataclass(frozen=True, slots=True)
-class HeightTimes:
-    """Where the time of one height went, as this node saw it."""
-
-    decision: Decision
-    train_s: float
-    """From the plan's adoption to the last update's announcement."""
-    overhead_s: float
-    """From there to this decision's adoption: fetch, screen, merge, evaluate, vote."""
-
-
 class Hub(Protocol):
     """What a node lends to all of its lanes."""
 
@@ -88,13 +77,11 @@ class Lane:
     ) -> None:
         self.setting = setting
         self.signed = signed
-        self.inbox = Inbox[object]()
+        self.steps = Steps()
+        self.inbox = Inbox[object](self.steps.saw)
         self.pool = Pool(setting, genesis_decision(setting))
         self.role: Role
-        self.adopted_s = 0.0
         self.history: deque[HeightTimes] = deque(maxlen=HISTORY)
-        self._heard_s: float | None = None
-        """When the last update of the open window was announced."""
         self.private: set[ArtifactId] = set()
         """Updates of the open window: for validators and reducers only, so that nobody can copy."""
         self.chronicle = Chronicle(hub.ledger, setting)
@@ -155,6 +142,7 @@ class Lane:
         async with self._adopting:
             if record.decision.height <= self.decision.height:
                 return
+            self.steps.note(Step.VOTE, trio.current_time())
             # The quorum first: opening choices costs a verification for each object in them.
             check_certified(self.setting, self.decision, record)
             choices = self.open_choices(record.decision.choices)
@@ -168,18 +156,12 @@ class Lane:
         self._let_go()
         self.private.clear()
         waited = self.pool.advance(decision)
-        self._note_times(decision, trio.current_time())
+        self.history.append(self.steps.turn(decision, trio.current_time()))
         self._tell_all(self._tip())
         self.inbox.put(Adopted(decision))
         for signed in waited:
             self._take(signed, None)
         self._calm.set()
-
-    def _note_times(self, decision: Decision, now_s: float) -> None:
-        trained_s = self.adopted_s if self._heard_s is None else self._heard_s
-        times = HeightTimes(decision, trained_s - self.adopted_s, now_s - trained_s)
-        self.history.append(times)
-        self.adopted_s, self._heard_s = now_s, None
 
     def _pin_head(self, decision: Decision) -> None:
         self._hub.blobs.pin(decision.head, f"head {decision.height}")
@@ -260,7 +242,7 @@ class Lane:
         await self.chronicle.keep_revision(self.signed)
         decision = await self.chronicle.last()
         self.pool = Pool(self.setting, decision)
-        self.adopted_s = trio.current_time()
+        self.steps.opened_s = trio.current_time()
         for height in range(max(0, decision.height - KEPT_HEADS + 1), decision.height + 1):
             record = self.chronicle.record(height)
             if record is not None:
@@ -297,7 +279,7 @@ class Lane:
             return
         content = signed.content
         if isinstance(content, Update):
-            self._heard_s = trio.current_time()
+            self.steps.note(Step.PUBLISH, trio.current_time())
             self.private.add(content.artifact)
             self.keep(content.artifact)
         message = dump_talk(Objects((dump(signed),)))

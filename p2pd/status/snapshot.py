@@ -78,6 +78,14 @@ class LeaseInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepInfo:
+    step: str
+    """publish, fetch, screen, merge, evaluate, vote or adopt; on a trainer also train."""
+    after_s: float
+    """Since the plan, when this node had done it for the last time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionInfo:
     height: int
     outcome: str
@@ -90,6 +98,7 @@ class DecisionInfo:
     """From the plan to the close of the window; None where this node did not see it."""
     overhead_s: float | None = None
     """From the close to the decision."""
+    steps: tuple[StepInfo, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

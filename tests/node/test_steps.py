@@ -1,0 +1,32 @@
+from p2pd.core.ids import ArtifactId
+from p2pd.core.trainer import Trained
+from p2pd.core.validator.events import EvaluationDone, Fetched
+from p2pd.node.steps import Step, Steps
+from tests.core.builders import running
+
+
+def test_a_height_remembers_when_each_step_was_done_for_the_last_time() -> None:
+    steps = Steps()
+    steps.opened_s = 10.0
+    steps.note(Step.PUBLISH, 11.0)
+    steps.saw(Fetched(ArtifactId(bytes(32)), here=True), 11.5)
+    steps.saw(Fetched(ArtifactId(bytes(32)), here=True), 12.0)
+    steps.saw(EvaluationDone(ArtifactId(bytes(32)), None), 12.5)
+    steps.saw("something else", 13.0)
+    times = steps.turn(running(), 14.0)
+    assert times.reached == {
+        Step.PUBLISH: 1.0,
+        Step.FETCH: 2.0,
+        Step.EVALUATE: 2.5,
+        Step.ADOPT: 4.0,
+    }
+    assert (times.train_s, times.overhead_s) == (1.0, 3.0)
+
+
+def test_the_next_height_begins_where_the_last_one_ended() -> None:
+    steps = Steps()
+    steps.turn(running(), 4.0)
+    steps.saw(Trained(1, None, "broken"), 4.25)
+    times = steps.turn(running(), 5.0)
+    assert times.reached == {Step.TRAIN: 0.25, Step.ADOPT: 1.0}
+    assert (times.train_s, times.overhead_s) == (0.0, 1.0)
