@@ -316,16 +316,20 @@ class Lane:
             self.on_tip(link.peer, inventory.height - 1)
             return 0
         missing = [one for one in self.pool.missing(inventory.objects) if _is_for(one.kind, link)]
-        if self.role.holdings() is not None and VALIDATOR in link.hello.roles:
+        if self.role.holdings() is not None and self._has_seat(link.peer):
             # Validators tell each other more exactly which votes they lack.
             missing = [one for one in missing if one.kind not in ("vote", "proposal")]
         return self._send(link, missing)
 
     def on_holdings(self, link: Link, holdings: Holdings) -> int:
         """Sends a validator the votes that it lacks of the height that both decide."""
-        if holdings.height == self.pool.height and VALIDATOR in link.hello.roles:
+        if holdings.height == self.pool.height and self._has_seat(link.peer):
             return self._send(link, self.role.lacking(holdings.votes))
         return 0
+
+    def _has_seat(self, peer: PeerId) -> bool:
+        """What a hello says costs nothing; comparing votes does."""
+        return any(member.peer == peer for member in self.setting.members(()).rows)
 
     def _send(self, link: Link, objects: Sequence[Signed[Any]]) -> int:
         batch: list[bytes] = []
@@ -371,8 +375,7 @@ class Lane:
         if manifest is not None and manifest.kind is not ArtifactKind.UPDATE:
             return True  # an update that names a head must not hide it
         state = self.decision.state
-        members = self.setting.members(())
-        return peer in state.plan.reducers or any(member.peer == peer for member in members.rows)
+        return peer in state.plan.reducers or self._has_seat(peer)
 
 
 def _is_for(kind: str, link: Link) -> bool:

@@ -224,7 +224,7 @@ async def requests_are_answered_in_both_directions(make: Make) -> None:
     async with running(*pair(make)) as (alice, bob):
         await alice.dial(bob)
         for asker, answerer in ((alice, bob), (bob, alice)):
-            for request in (b"", b"short", bytes(300_000)):
+            for request in (b"", b"short", bytes(16_000)):
                 await asker.seen.until(lambda seen: bool(seen.connections))
                 response = await asker.transport.request(
                     answerer.peer, request, limit_bytes=LIMIT_BYTES

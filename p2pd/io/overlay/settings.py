@@ -36,8 +36,8 @@ class OverlaySettings:
     """From so many on, a caller must prove its address: a round trip more (RFC 9000 8.1.2)."""
     requests_per_peer: int = 16
     """Asked of, and answered for, one peer at once; more wait. Each open stream slows the rest."""
-    request_bytes: int = 2**20
-    """Largest request that is read."""
+    request_bytes: int = 2**14
+    """Largest request that is read. The longest that a node sends has a hundred bytes."""
     message_bytes: int = 2**20
     """Largest control message, sent or received."""
     control_bytes: int = 2 * 2**20
