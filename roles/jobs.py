@@ -26,6 +26,14 @@ async def fetch_head(services: Services, head: ArtifactId) -> bool:
     return await services.fetch(head, ArtifactKind.HEAD, providers)
 
 
+async def fetch_outer(services: Services, artifact: ArtifactId | None) -> bool:
+    """The outer optimizer's state, where there is any: held by every validator that voted for it."""
+    if artifact is None:
+        return True
+    providers = tuple(member.peer for member in services.setting.members(()).rows)
+    return await services.fetch(artifact, ArtifactKind.OUTER, providers)
+
+
 async def inspect(services: Services, effect: Inspect) -> Inspected:
     artifact = effect.job.artifact
     if not await fetch_head(services, effect.job.base):
@@ -38,7 +46,8 @@ async def inspect(services: Services, effect: Inspect) -> Inspected:
 
 
 async def merge(services: Services, effect: Merge) -> MergeDone:
-    if not await fetch_head(services, effect.job.base):
+    job = effect.job
+    if not await fetch_head(services, job.base) or not await fetch_outer(services, job.outer):
         return MergeDone(effect.inputs, None)
     try:
         merged = await services.math.merge(effect.job)

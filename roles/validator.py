@@ -14,9 +14,11 @@ from p2pd.core.validator.events import (
     EvaluationDone,
     Event,
     FetchChoices,
+    FetchOuter,
     FetchUpdate,
     Halt,
     Inspect,
+    Job,
     Merge,
     Publish,
     Remember,
@@ -54,7 +56,7 @@ class ValidatorRole:
         return self._machine.next_deadline_s()
 
     def is_job(self, effect: object) -> bool:
-        return isinstance(effect, FetchUpdate | Inspect | Merge | Evaluate | FetchChoices)
+        return isinstance(effect, Job)
 
     async def carry_out(self, effect: object) -> Event | None:
         match effect:
@@ -64,6 +66,8 @@ class ValidatorRole:
                 await self._services.publish(signed)
             case Adopt(record=record):
                 await self._services.adopt(record)
+            case FetchOuter(artifact=artifact):
+                await jobs.fetch_outer(self._services, artifact)
             case Halt(why=why):
                 raise LocalError(why)
             case _:

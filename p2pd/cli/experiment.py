@@ -32,7 +32,9 @@ def publish(  # noqa: PLR0913 - one parameter per option
     out: Annotated[Path, typer.Option(help="Where the record goes: NAME.revision.cbor.")],
     from_file: Annotated[
         Path | None,
-        typer.Option("--from", help="TOML file: [revision] [schedule] [update] [merge] [canary]."),
+        typer.Option(
+            "--from", help="TOML file: [revision] [schedule] [update] [merge] [outer] [canary]."
+        ),
     ] = None,
     workload: Annotated[str | None, typer.Option(help="Module of the workload.")] = None,
     config: Annotated[list[str] | None, typer.Option(help="KEY=VALUE for it; repeat.")] = None,

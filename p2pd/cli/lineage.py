@@ -112,6 +112,7 @@ def detail(chain: Chain, height: int) -> dict[str, object]:
             for report in chain.reports(height)
         ],
         "cohort": _cohort(chain, decision),
+        "outer": decision.header.outer.hex() if decision.header.outer else None,
         "merge_rule": decision.merged.rule if decision.merged else None,
         "votes": _votes(chain, record),
         "leases": [

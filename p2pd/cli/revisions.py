@@ -57,6 +57,7 @@ def revision_json(revision: Revision) -> dict[str, object]:
         "deadline_s": revision.schedule.deadline_ms / 1000,
         "codec": revision.codec,
         "merge": revision.merge.name,
+        "outer": revision.outer.name,
         "head": revision.head.hex(),
     }
 
@@ -69,6 +70,7 @@ def published_json(published: Published) -> dict[str, object]:
         "update_bytes": published.update_bytes,
         "window_bytes": published.window_bytes,
         "head_bytes": published.head.size_bytes,
+        "outer_bytes": published.outer_bytes,
     }
 
 
@@ -78,6 +80,7 @@ def cost_lines(published: Published) -> list[str]:
     schedule = revision.schedule
     deadline_s = schedule.deadline_ms / 1000
     rate = published.window_bytes / deadline_s
+    state = f", and {size(published.outer_bytes)} of outer state" if published.outer_bytes else ""
     return [
         f"revision   {revision.study} / {revision.experiment} / {revision.name}",
         f"id         {revision.id.hex()}",
@@ -89,6 +92,7 @@ def cost_lines(published: Published) -> list[str]:
         f"update     {size(published.update_bytes)} in {revision.codec}: what each trainer sends per window",
         f"validator  takes in {size(published.window_bytes)} per window from a full roster of "
         f"{schedule.max_roster}: {size(round(rate))}/s over a deadline of {deadline_s:g} s",
+        f"newcomer   that validates takes in one head{state}",
         f"trainer    takes in one head per window: {size(published.head.size_bytes)}",
     ]
 

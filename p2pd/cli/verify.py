@@ -12,7 +12,7 @@ from pathlib import Path
 from p2pd.cli.reading import Chain
 from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest
 from p2pd.core.chain import check_record
-from p2pd.core.decision import Decision, Record
+from p2pd.core.decision import Decision, Record, artifacts_of
 from p2pd.core.derive import genesis_decision
 from p2pd.core.encoding import decode
 from p2pd.core.ids import ArtifactId
@@ -64,26 +64,37 @@ class Verification:
         ]
 
 
+CERTIFIED_KINDS = (ArtifactKind.HEAD, ArtifactKind.OUTER)
+NAMES = {ArtifactKind.HEAD: "head", ArtifactKind.OUTER: "outer state"}
+
+
+Certified = dict[tuple[ArtifactId, ArtifactKind], int]
+"""What decisions say that an artifact is, with the first height that says so."""
+
+
 def verify(chain: Chain) -> Verification:
     findings: list[Finding] = []
-    heads: dict[ArtifactId, int] = {}
-    """With the first height at which each is canonical."""
+    certified: Certified = {}
     decisions = 0
+    newest: tuple[tuple[ArtifactId, ArtifactKind], ...] = ()
     for found in _decisions(chain):
         if isinstance(found, Finding):
             findings.append(found)
             break  # what follows a broken link cannot be checked
         decisions += 1
-        heads.setdefault(found.head, found.height)
+        newest = tuple(zip(artifacts_of(found), CERTIFIED_KINDS, strict=False))
+        for artifact in newest:
+            certified.setdefault(artifact, found.height)
     reports = _reports(chain)
     findings += reports
     artifacts = 0
-    for artifact, problem in _blobs(chain.blobs):
+    for whole, problem in _blobs(chain.blobs):
         if problem is not None:
             findings.append(problem)
-        elif artifact is not None:
+        elif whole is not None:
             artifacts += 1
-    findings += _missing_head(chain, heads)
+    findings += _wrong_kinds(chain, certified)
+    findings += _missing(chain, newest, certified)
     return Verification(decisions, artifacts, tuple(findings))
 
 
@@ -128,13 +139,29 @@ def _reports(chain: Chain) -> Iterator[Finding]:
             yield Finding(f"reports of height {height}", what, fault=True)
 
 
-def _missing_head(chain: Chain, heads: dict[ArtifactId, int]) -> Iterator[Finding]:
-    if not heads:
-        return
-    newest, height = list(heads.items())[-1]
-    if not is_here(chain, newest):
-        where = f"blob {newest.hex()}"
-        yield Finding(where, f"the head of height {height} is not here", fault=False)
+def _missing(
+    chain: Chain, newest: tuple[tuple[ArtifactId, ArtifactKind], ...], certified: Certified
+) -> Iterator[Finding]:
+    """What a node needs in order to go on from here."""
+    for artifact, kind in newest:
+        if not is_here(chain, artifact):
+            what = f"the {NAMES[kind]} of height {certified[artifact, kind]} is not here"
+            yield Finding(f"blob {artifact.hex()}", what, fault=False)
+
+
+def _wrong_kinds(chain: Chain, certified: Certified) -> Iterator[Finding]:
+    """What is here by the id of a head or of an outer state must be one, of this revision."""
+    for (artifact, kind), height in certified.items():
+        path = chain.blobs / f"{artifact.hex()}.manifest"
+        if not path.exists():
+            continue
+        try:
+            manifest = _manifest(path, artifact)
+        except RemoteError:
+            continue  # found where blobs are checked
+        if (manifest.kind, manifest.schema) != (kind, chain.setting.revision.schema_of(kind).id):
+            what = f"height {height} names it as its {NAMES[kind]}, and it is none of this revision"
+            yield Finding(f"blob {artifact.hex()}", what, fault=True)
 
 
 def _blobs(directory: Path) -> Iterator[tuple[ArtifactId | None, Finding | None]]:

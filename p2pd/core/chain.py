@@ -86,5 +86,8 @@ def check_derived(setting: Setting, previous: Decision, record: Record, choices:
         derived = derive(setting, previous, choices, decision.choices, decision.merged)
     except RemoteError as error:
         raise RemoteError(f"height {height}: {error}") from error
+    merged = decision.merged
+    if merged is not None and (merged.outer is not None) != setting.revision.outer.keeps_state:
+        raise RemoteError(f"height {height}: its outer state is not what the revision's rule keeps")
     if derived != decision:
         raise RemoteError(f"height {height}: does not follow from its own choices")

@@ -46,6 +46,12 @@ def update_schema(model: Schema, codec: str) -> Schema:
     return Schema(tuple(sorted(found, key=lambda tensor: tensor.name)))
 
 
+def outer_schema(model: Schema) -> Schema:
+    """The outer optimizer's velocity: float32 for every trained tensor."""
+    trained = (tensor for tensor in model.tensors if is_trained(tensor))
+    return Schema(tuple(TensorSpec(one.name, "F32", one.shape, False) for one in trained))
+
+
 def element_count(tensor: TensorSpec) -> int:
     elements = 1
     for side in tensor.shape:

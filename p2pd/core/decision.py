@@ -165,6 +165,12 @@ class Decision:
         return self.header.head
 
 
+def artifacts_of(decision: Decision) -> tuple[ArtifactId, ...]:
+    """What a node needs in order to go on from a decision: the head, and the outer optimizer's state."""
+    outer = decision.header.outer
+    return (decision.head,) if outer is None else (decision.head, outer)
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """A decision with what shows that it was decided."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from p2pd.core.artifact import ArtifactKind
-from p2pd.core.codecs import update_schema
+from p2pd.core.codecs import outer_schema, update_schema
 from p2pd.core.encoding import encode
 from p2pd.core.genesis import Endorsement
 from p2pd.core.ids import ID_BYTES, ArtifactId, NetworkId, RevisionId, digest
@@ -150,7 +150,18 @@ class Revision:
 
     def schema_of(self, kind: ArtifactKind) -> Schema:
         """The tensors of an artifact's file."""
-        return self.update_schema if kind is ArtifactKind.UPDATE else self.schema
+        match kind:
+            case ArtifactKind.HEAD:
+                return self.schema
+            case ArtifactKind.UPDATE:
+                return self.update_schema
+            case ArtifactKind.OUTER:
+                return self.outer_schema
+
+    @cached_property
+    def outer_schema(self) -> Schema:
+        """The tensors of the outer optimizer's state."""
+        return outer_schema(self.schema)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ DTYPE_BYTES = {
     "F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1,
 }  # fmt: skip
 
+OUTER_LR_MAX = 10 * MILLION
 FULL = 1024
 """A factor of one: r, k and clip factors are integers from 0 to FULL."""
 
@@ -196,15 +197,29 @@ class MergeRule:
 @dataclass(frozen=True, slots=True)
 class OuterRule:
     name: str
-    """mean: the merged values are the head. Others bring state of their own."""
+    """mean: the merged values are the head. sgd, nesterov: the base moves by the cohort's mean step."""
     lr: int
     """Millionths."""
     momentum: int
-    """Millionths."""
+    """Millionths. With any there is state: a velocity."""
 
     def __post_init__(self) -> None:
-        if (self.name, self.lr, self.momentum) != ("mean", MILLION, 0):
-            raise ValueError("outer optimizer must be mean with lr 1000000 and momentum 0")
+        if self.name not in ("mean", "sgd", "nesterov"):
+            raise ValueError(f"outer rule {self.name!r:.40} is none of mean, sgd, nesterov")
+        if self.name == "mean" and (self.lr, self.momentum) != (MILLION, 0):
+            raise ValueError(
+                "outer rule mean has lr 1 and no momentum: sgd and nesterov have others"
+            )
+        if not 0 < self.lr <= OUTER_LR_MAX:
+            raise ValueError("outer lr must be above 0 and at most 10")
+        if not 0 <= self.momentum < MILLION:
+            raise ValueError("outer momentum must be at least 0 and below 1")
+        if self.name == "nesterov" and not self.momentum:
+            raise ValueError("outer rule nesterov needs a momentum above 0, like 0.9")
+
+    @property
+    def keeps_state(self) -> bool:
+        return self.momentum > 0
 
 
 @dataclass(frozen=True, slots=True)

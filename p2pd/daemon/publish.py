@@ -92,6 +92,16 @@ class MergeSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class OuterSettings:
+    rule: str = "mean"
+    """mean: the merged values are the head. sgd, nesterov: the head moves by the cohort's mean step."""
+    lr: float = 1.0
+    """Of sgd and nesterov."""
+    momentum: float = 0.0
+    """Of sgd and nesterov, below 1. The velocity is certified with each head."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CanarySettings:
     samples: int = 64
     """Validation samples that each validator draws for itself, in private."""
@@ -106,6 +116,7 @@ PUBLISH_TABLES: Mapping[str, type] = {
     "schedule": ScheduleSettings,
     "update": UpdateSettings,
     "merge": MergeSettings,
+    "outer": OuterSettings,
     "canary": CanarySettings,
 }
 
@@ -122,6 +133,7 @@ class PublishRequest:
     merge: MergeSettings
     canary: CanarySettings
     update: UpdateSettings = UpdateSettings()
+    outer: OuterSettings = OuterSettings()
     workload_paths: tuple[Path, ...] = ()
     """Directories searched for the workload's module before all others."""
     log: Callable[[str], None]
@@ -140,6 +152,13 @@ class Published:
     def update_bytes(self) -> int:
         """What one update weighs, by the revision's codec."""
         return layout_of(self.signed.revision.update_schema.tensors).size_bytes
+
+    @property
+    def outer_bytes(self) -> int:
+        """What the outer optimizer's state weighs; 0 where it keeps none."""
+        revision = self.signed.revision
+        kept = revision.outer.keeps_state
+        return layout_of(revision.outer_schema.tensors).size_bytes if kept else 0
 
     @property
     def window_bytes(self) -> int:
@@ -216,7 +235,7 @@ async def _build(request: PublishRequest, store: FileBlobStore) -> tuple[Workloa
 
 def _revision(request: PublishRequest, info: WorkloadInfo, head: Manifest) -> Revision:
     names = request.revision
-    schedule, merge, canary = _parts(request)
+    schedule, merge, outer, canary = _parts(request)
     try:
         return Revision(
             network=request.genesis.network,
@@ -235,7 +254,7 @@ def _revision(request: PublishRequest, info: WorkloadInfo, head: Manifest) -> Re
             ),
             schedule=schedule,
             merge=merge,
-            outer=OuterRule("mean", MILLION, 0),
+            outer=outer,
             canary=canary,
             head=head.id,
             seed=secrets.token_bytes(ID_BYTES),
@@ -245,8 +264,8 @@ def _revision(request: PublishRequest, info: WorkloadInfo, head: Manifest) -> Re
         raise UsageError(f"revision: {error}") from error
 
 
-def _parts(request: PublishRequest) -> tuple[Schedule, MergeRule, Canary]:
-    times, merge, canary = request.schedule, request.merge, request.canary
+def _parts(request: PublishRequest) -> tuple[Schedule, MergeRule, OuterRule, Canary]:
+    times, merge, outer, canary = request.schedule, request.merge, request.outer, request.canary
     try:
         update_schema(Schema(()), request.update.codec)
         return (
@@ -261,6 +280,7 @@ def _parts(request: PublishRequest) -> tuple[Schedule, MergeRule, Canary]:
                 end_epochs=times.end_epochs,
             ),
             MergeRule(merge.rule, round(merge.clip * MILLION), round(merge.trim * MILLION)),
+            OuterRule(outer.rule, round(outer.lr * MILLION), round(outer.momentum * MILLION)),
             Canary(canary.samples, round(canary.accept * MILLION), round(canary.reject * MILLION)),
         )
     except ValueError as error:

@@ -16,6 +16,7 @@ from typing import IO
 
 import trio
 
+from p2pd.core.codecs import outer_schema
 from p2pd.core.encoding import decode, encode
 from p2pd.core.ids import ArtifactId
 from p2pd.core.work import Inspection, InspectJob, Merged, MergeJob
@@ -32,6 +33,7 @@ from p2pd.tensors.calls import (
     MergeAnswer,
     Outcome,
 )
+from p2pd.tensors.layout import layout_of
 
 REAP_S = 5.0
 """How long a killed process may take to go; only a failing disk can hold it longer."""
@@ -89,15 +91,24 @@ class MathProcess:
         return decode(Inspection, result)
 
     async def merge(self, job: MergeJob) -> Merged:
-        files = await self._inputs((job.base, *(entry.artifact for entry in job.inputs)))
+        before = () if job.outer is None else (job.outer,)
+        updates = (entry.artifact for entry in job.inputs)
+        files = await self._inputs((job.base, *before, *updates))
         base = self._files.manifest(job.base)
         size_bytes = 0 if base is None else base.size_bytes
-        async with self._files.output(".merging", size_bytes) as output:
-            call = Call(CallKind.MERGE, encode(job), files, str(output.absolute()))
-            result = await self._call(call)
+        state_bytes = 0
+        if job.optimizer.keeps_state:
+            state_bytes = layout_of(outer_schema(job.schema).tensors).size_bytes
+        async with (
+            self._files.output(".merging", size_bytes) as output,
+            self._files.output(".outer", state_bytes) as state,
+        ):
+            paths = str(output.absolute()), str(state.absolute())
+            result = await self._call(Call(CallKind.MERGE, encode(job), files, *paths))
             answer = decode(MergeAnswer, result, limit_bytes=FRAME_BYTES_MAX)
             head = await self._files.adopt(output, answer.manifest)
-        if head != answer.merged.head:
+            outer = None if answer.outer is None else await self._files.adopt(state, answer.outer)
+        if (head, outer) != (answer.merged.head, answer.merged.outer):
             raise LocalError(f"the store names {head.hex()} what the merge named otherwise")
         return answer.merged
 

@@ -9,7 +9,7 @@ import trio
 
 from p2pd.core.artifact import ArtifactKind
 from p2pd.core.chain import check_certified, check_derived
-from p2pd.core.decision import Decision, Outcome, Record
+from p2pd.core.decision import Decision, Outcome, Record, artifacts_of
 from p2pd.core.derive import Setting, genesis_decision
 from p2pd.core.gates import largest_artifact_bytes
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId, PublicKey, short
@@ -87,7 +87,7 @@ class Lane:
         self.chronicle = Chronicle(hub.ledger, setting)
         self._hub = hub
         self._plugin = plugin
-        self._heads: dict[int, ArtifactId] = {}
+        self._heads: dict[int, tuple[ArtifactId, ...]] = {}
         """Pinned, by height."""
         self._kept: set[ArtifactId] = set()
         """Pinned until the open height is adopted."""
@@ -164,10 +164,10 @@ class Lane:
         self._calm.set()
 
     def _pin_head(self, decision: Decision) -> None:
-        self._hub.blobs.pin(decision.head, f"head {decision.height}")
-        self._heads[decision.height] = decision.head
-        old = self._heads.pop(decision.height - KEPT_HEADS, None)
-        if old is not None:
+        self._heads[decision.height] = certified = artifacts_of(decision)
+        for artifact in certified:
+            self._hub.blobs.pin(artifact, f"head {decision.height}")
+        for old in self._heads.pop(decision.height - KEPT_HEADS, ()):
             self._hub.blobs.unpin(old, f"head {decision.height - KEPT_HEADS}")
 
     async def _keep_for_good(self, decision: Decision) -> None:

@@ -100,6 +100,8 @@ class Checkers:
             self.fail("I1", height, f"{name} adopted another decision than the first to adopt")
         if first.head != decision.head:
             self.fail("I4", height, f"{name} holds another head than the first to adopt")
+        elif first.header.outer != decision.header.outer:
+            self.fail("I4", height, f"{name} holds another outer state than the first to adopt")
         elif new and height - 1 in self.chain:
             self.witness.on_decision(decision)
             self._check_work(self.chain[height - 1], decision)

@@ -54,6 +54,9 @@ SEED_ADDRESS = "10.0.0.1:7000"
 """Of the first node that joins."""
 
 
+PLAIN_MEAN = OuterRule("mean", MILLION, 0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetShape:
     validators: int = 3
@@ -63,6 +66,7 @@ class FleetShape:
     windows: int = 10
     faults: FaultSet = FaultSet.ALL
     broken: Break | None = None
+    outer: OuterRule = PLAIN_MEAN
     liars: tuple[tuple[str, Lie], ...] = ()
     """Names of nodes, and what each does wrong."""
     doubts: float = 0.0
@@ -192,7 +196,7 @@ class SimFleet:
                 end_epochs=0,
             ),
             merge=MergeRule("norm_clipped_mean", 2 * MILLION, 0),
-            outer=OuterRule("mean", MILLION, 0),
+            outer=self.shape.outer,
             canary=Canary(samples=32, accept=100_000, reject=500_000),
             head=head,
             seed=sha256(f"{self.seed}/data".encode()).digest(),

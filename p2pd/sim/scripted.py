@@ -11,6 +11,7 @@ from random import Random
 import trio
 
 from p2pd.core.artifact import ArtifactKind
+from p2pd.core.codecs import outer_schema
 from p2pd.core.encoding import decode, encode
 from p2pd.core.ids import ArtifactId, digest
 from p2pd.core.work import (
@@ -83,13 +84,33 @@ class ScriptedMath:
             sum(v[n] * one.weight for v, one in zip(vectors, job.inputs, strict=True)) // total
             for n in range(4)
         ]
+        outer = None
+        if job.optimizer.keeps_state:
+            merged, outer = await self._step(job, merged)
         payload = encode(Vector((merged[0], merged[1], merged[2], merged[3])))
         head = await self.blobs.put(ArtifactKind.HEAD, job.schema.id, payload)
         norms = tuple(isqrt(sum(value * value for value in v)) for v in vectors)
         clips = (FULL,) * len(job.inputs)
-        result = Merged(head, None, job.rule.name, clips, norms, (0,))
+        result = Merged(head, outer, job.rule.name, clips, norms, (0,))
         self.merged(job, result)
         return result
+
+    async def _step(self, job: MergeJob, merged: list[int]) -> tuple[list[int], ArtifactId]:
+        """Nesterov momentum in whole numbers."""
+        base = load_vector(self.blobs, job.base).values
+        before = load_vector(self.blobs, job.outer) if job.outer is not None else START
+        momentum, lr = job.optimizer.momentum, job.optimizer.lr
+        steps = [new - old for new, old in zip(merged, base, strict=True)]
+        speed = [
+            momentum * old // MILLION + step for old, step in zip(before.values, steps, strict=True)
+        ]
+        head = [
+            start + lr * (step + momentum * fast // MILLION) // MILLION
+            for start, step, fast in zip(base, steps, speed, strict=True)
+        ]
+        payload = encode(Vector((speed[0], speed[1], speed[2], speed[3])))
+        schema = outer_schema(job.schema)
+        return head, await self.blobs.put(ArtifactKind.OUTER, schema.id, payload)
 
     async def self_test(self) -> None:
         await trio.lowlevel.checkpoint()

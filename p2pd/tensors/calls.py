@@ -54,6 +54,8 @@ class Call:
     files: tuple[InputFile, ...]
     output: str
     """Where a merge puts its result: must not exist."""
+    outer_output: str = ""
+    """And the outer optimizer's state, if it keeps any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +70,4 @@ class Answer:
 class MergeAnswer:
     merged: Merged
     manifest: Manifest
+    outer: Manifest | None

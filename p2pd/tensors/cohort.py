@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from p2pd.core.codecs import element_count, is_trained
+from p2pd.core.codecs import element_count, is_trained, outer_schema
 from p2pd.core.ids import ArtifactId, short
 from p2pd.core.work import MergeJob, Schema
 from p2pd.errors import LocalError, RemoteError
@@ -46,6 +46,10 @@ class Cohort:
         """A tensor of one update that travels as it is."""
         return self.codec.stored(self.updates[number], index)
 
+    def rows(self, index: int, span: slice) -> list[Values]:
+        """Decoded values of all updates."""
+        return [self.values(number, index, span) for number in range(len(self.updates))]
+
     def values(self, number: int, index: int, span: slice) -> Values:
         """Decoded values of one update.
 
@@ -76,6 +80,16 @@ def open_cohort(paths: Mapping[ArtifactId, Path], job: MergeJob, chunk_elements:
         codec,
         chunk_elements,
     )
+
+
+def open_state(paths: Mapping[ArtifactId, Path], job: MergeJob) -> TensorFile | None:
+    """The outer optimizer's state before the merge; None where there is none yet.
+
+    Raises:
+        RemoteError: it is not of the schema that the model's follows.
+        StoreError: it cannot be read.
+    """
+    return None if job.outer is None else _open(paths, job.outer, outer_schema(job.schema))
 
 
 def _open(paths: Mapping[ArtifactId, Path], artifact: ArtifactId, schema: Schema) -> TensorFile:

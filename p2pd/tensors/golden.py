@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from p2pd.core.artifact import ArtifactKind
-from p2pd.core.codecs import CODECS, element_count, update_schema
+from p2pd.core.codecs import CODECS, SCALE_SUFFIX, element_count, outer_schema, update_schema
 from p2pd.core.encoding import encode
 from p2pd.core.ids import ArtifactId, UpdateId, digest
 from p2pd.core.work import (
@@ -101,6 +101,24 @@ GOLDEN = (
         PLAIN,
         "67b63357ba718debf732b1eb13acd36ae256cdef2d4055ee6588d9b2ca916f73",
     ),
+    Golden(
+        MEAN,
+        "f32",
+        OuterRule("sgd", 700_000, 0),
+        "d6a3c5d5dbf8ee5d83559e40af177e28a6d6cae84e4ee6f8bdc576be6f36a051",
+    ),
+    Golden(
+        MergeRule("trimmed_mean", MILLION, 200_000),
+        "f32",
+        OuterRule("sgd", MILLION, 900_000),
+        "e54e8d7410c6f78ea4f2a10371982edaea7ec0302dcc2e00d1922c8eac494548",
+    ),
+    Golden(
+        MergeRule("norm_clipped_mean", 900_000, 0),
+        "int8",
+        OuterRule("nesterov", 700_000, 900_000),
+        "4b95956641d212d92fa976c1135fb5d08b8d734927c0a328c876e064a5c00364",
+    ),
 )
 
 
@@ -123,6 +141,8 @@ def golden_results(directory: Path, arrival: tuple[int, ...] = tuple(range(UPDAT
     """What each golden merge gives here, with the updates arriving in any order."""
     base = write_golden(directory / "base", ArtifactKind.HEAD, 0)
     paths = {base: directory / "base"}
+    outer = _write_golden_state(directory / "outer")
+    paths[outer] = directory / "outer"
     inputs: dict[str, tuple[MergeInput, ...]] = {}
     for codec in CODECS:
         found: list[MergeInput] = []
@@ -136,10 +156,11 @@ def golden_results(directory: Path, arrival: tuple[int, ...] = tuple(range(UPDAT
     results = []
     for number, golden in enumerate(GOLDEN):
         chosen = inputs[golden.codec]
+        before = outer if golden.optimizer.keeps_state else None
         job = MergeJob(
-            base, None, SCHEMA, chosen, None, golden.rule, golden.optimizer, golden.codec
+            base, before, SCHEMA, chosen, None, golden.rule, golden.optimizer, golden.codec
         )
-        merged, _ = merge(paths, job, directory / f"head-{number}")
+        merged, _, _ = merge(paths, job, directory / f"head-{number}")
         results.append(fingerprint(merged))
     return results
 
@@ -161,13 +182,24 @@ def write_golden(path: Path, kind: ArtifactKind, seed: int, codec: str = "f32") 
         return writer.finish().id
 
 
+def _write_golden_state(path: Path) -> ArtifactId:
+    """A velocity of the outer optimizer."""
+    schema = outer_schema(SCHEMA)
+    with ArtifactWriter(path, ArtifactKind.OUTER, schema) as writer:
+        for number, tensor in enumerate(schema.tensors):
+            writer.write(_steps(tensor, number, UPDATES + 1))
+        return writer.finish().id
+
+
 def _steps(tensor: TensorSpec, number: int, seed: int) -> Stored:
     """What a codec holds of a trained tensor: whole numbers and their scales, or small fractions."""
     own = _scrambled(element_count(tensor), 1000 * seed + 700 + number)
     if tensor.dtype == "I8":
         return (own % np.uint64(255)).astype(np.int64).astype(np.int8)
     size = 4.0 if seed == UPDATES else 0.0625
-    scales = np.abs(_fractions(own)) / 64 if tensor.dtype == "F32" else _fractions(own)
+    scales = _fractions(own)
+    if tensor.name.endswith(SCALE_SUFFIX):
+        scales = np.abs(scales) / 64
     values = scales * size
     for place in range(0, len(values), 17):
         values[place] = abs(SMALL[(place + seed) % 7])

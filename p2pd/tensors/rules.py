@@ -37,10 +37,10 @@ def weighted_mean(rows: Sequence[Values], weights: Sequence[int], *, wide: bool)
     return np.where(agreed, rows[0], merged)
 
 
-def clipped_mean(
+def clipped_step(
     base: Values, rows: Sequence[Values], weights: Sequence[int], clips: Sequence[int]
 ) -> Values:
-    """base + sum(w c/1024 (x - base)) / sum(w): what was clipped pulls towards the base."""
+    """sum(w c/1024 (x - base)) / sum(w): what was clipped pulls towards the base."""
     moved = np.zeros_like(base)
     total = 0
     for row, weight, clip in zip(rows, weights, clips, strict=True):
@@ -48,7 +48,7 @@ def clipped_mean(
         np.multiply(step, float(weight * clip) / FULL, out=step)
         np.add(moved, step, out=moved)
         total += weight
-    return base + moved / float(total)
+    return moved / float(total)
 
 
 def trimmed_mean(rows: Sequence[Values], cut: int, *, wide: bool) -> Values:

@@ -64,8 +64,9 @@ def carry_out(call: Call) -> bytes:
         case CallKind.INSPECT:
             return encode(inspect(paths, decode(InspectJob, call.job, limit_bytes=FRAME_BYTES_MAX)))
         case CallKind.MERGE:
+            outer = Path(call.outer_output) if call.outer_output else None
             job = decode(MergeJob, call.job, limit_bytes=FRAME_BYTES_MAX)
-            return encode(MergeAnswer(*merge(paths, job, Path(call.output))))
+            return encode(MergeAnswer(*merge(paths, job, Path(call.output), outer_path=outer)))
         case CallKind.SELF_TEST:
             self_test()
             return b""

@@ -45,6 +45,7 @@ def key(name: str) -> Ed25519Signer:
 
 
 AUTHORITY = key("authority")
+PLAIN = OuterRule("mean", MILLION, 0)
 VALIDATORS = [key(f"validator {n}") for n in range(3)]
 TRAINERS = [key(f"trainer {n}") for n in range(2)]
 
@@ -89,7 +90,7 @@ def tensor_bytes(number: int) -> bytes:
     return layout_of(SCHEMA.tensors).header + bytes([0, 0, 0x80, 0x3F, 0, 0, number, 0x40] * 3)
 
 
-def build_chain(root: Path, heights: int = 4) -> Built:
+def build_chain(root: Path, heights: int = 4, outer: OuterRule = PLAIN) -> Built:
     """D(0) idle, D(1) deals leases, then windows with one accepted and one rejected update each."""
     data_dir = root / "node"
     data_dir.mkdir(mode=0o700)
@@ -104,16 +105,25 @@ def build_chain(root: Path, heights: int = 4) -> Built:
     )
     genesis_file = root / "genesis.cbor"
     genesis_file.write_bytes(encode(seal_genesis(genesis, (AUTHORITY,))))
-    return trio.run(_fill, data_dir, genesis_file, genesis, heights)
+    return trio.run(_fill, data_dir, genesis_file, genesis, heights, outer)
 
 
-async def _fill(data_dir: Path, genesis_file: Path, genesis: Genesis, heights: int) -> Built:
+async def _fill(
+    data_dir: Path, genesis_file: Path, genesis: Genesis, heights: int, outer: OuterRule
+) -> Built:
     settings = StoreSettings(quota_bytes=0, reserve_bytes=0)
     store = FileBlobStore(data_dir / "blobs", settings, on_damage=lambda *_: None)
     heads = [
         await store.put(ArtifactKind.HEAD, SCHEMA.id, tensor_bytes(n)) for n in range(heights + 1)
     ]
-    setting = Setting(genesis, revision_of(genesis, heads[0]))
+    revision = replace(revision_of(genesis, heads[0]), outer=outer)
+    setting = Setting(genesis, revision)
+    states: list[ArtifactId | None] = [None] * (heights + 1)
+    if outer.keeps_state:
+        schema = revision.outer_schema.id
+        states = [
+            await store.put(ArtifactKind.OUTER, schema, bytes([n])) for n in range(heights + 1)
+        ]
     decisions = [genesis_decision(setting)]
     signed = seal_revision(setting.revision, (AUTHORITY,))
     writes = [
@@ -121,7 +131,7 @@ async def _fill(data_dir: Path, genesis_file: Path, genesis: Genesis, heights: i
         Write(Table.DECISIONS, setting.revision.id + bytes(8), encode(Record(decisions[0], None))),
     ]
     for height in range(1, heights + 1):
-        decision = _next(setting, decisions[-1], heads[height])
+        decision = _next(setting, decisions[-1], heads[height], states[height])
         record = Record(decision, certify(setting, decision))
         decisions.append(decision)
         place = setting.revision.id + height.to_bytes(8)
@@ -153,7 +163,9 @@ def revision_of(genesis: Genesis, head: ArtifactId) -> Revision:
     )
 
 
-def _next(setting: Setting, previous: Decision, head: ArtifactId) -> Decision:
+def _next(
+    setting: Setting, previous: Decision, head: ArtifactId, outer: ArtifactId | None
+) -> Decision:
     scope = setting.scope(previous.height + 1)
     beacons = [seal(signer, "beacon", scope, Beacon(Service.TRAIN)) for signer in TRAINERS]
     presence = tuple(sorted(beacons, key=lambda beacon: beacon.signer))
@@ -167,7 +179,7 @@ def _next(setting: Setting, previous: Decision, head: ArtifactId) -> Decision:
     kind = ChoiceKind.WINDOW if cohort else ChoiceKind.IDLE
     choices = Choices(kind, tuple(cohort), presence, (), (), ())
     job = merge_job(setting, previous, choices.cohort)
-    merged = Merged(head, None, "mean", (FULL,), (1000,), (0,)) if job else None
+    merged = Merged(head, outer, "mean", (FULL,), (1000,), (0,)) if job else None
     return derive(setting, previous, choices, encode(choices), merged)
 
 

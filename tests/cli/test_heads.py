@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from p2pd.core.decision import Record
+from p2pd.core.derive import derive
 from p2pd.core.encoding import encode
 from p2pd.core.ids import ArtifactId
+from p2pd.core.work import OuterRule
 from p2pd.io.ledger import SqliteLedger
 from p2pd.io.lock import DataDirectory
+from p2pd.wire.envelope import load_choices
 from p2pd.wire.records import dump_record, seal_genesis
 from tests.cli.chains import (
     AUTHORITY,
@@ -322,3 +325,32 @@ def test_a_head_that_is_not_kept_here_is_said_to_be_elsewhere(chain: Built, tmp_
     ran = p2pd("heads", "export", *chain.arguments, "--out", tmp_path / "head.safetensors")
     assert ran.code == 1
     assert "the head of height 4 is not kept here" in ran.err
+
+
+NESTEROV = OuterRule("nesterov", 700_000, 900_000)
+
+
+def test_i04_outer_states_are_verified_like_heads(tmp_path: Path) -> None:
+    chain = build_chain(tmp_path, outer=NESTEROV)
+    newest, before = (chain.decisions[height].header.outer for height in (4, 3))
+    assert newest is not None
+    assert before is not None
+    assert verify(chain) == {}
+    assert p2pd("heads", "show", *chain.arguments, "--json").json["outer"] == newest.hex()
+    flip(chain.blob(before))
+    assert verify(chain) == {f"blob {before.hex()}": "chunk 0 was changed"}
+    flip(chain.blob(before))
+    chain.blob(newest).unlink()
+    chain.blob(newest).with_name(f"{newest.hex()}.manifest").unlink()
+    assert notes(chain) == {f"blob {newest.hex()}": "the outer state of height 4 is not here"}
+
+
+def test_i04_an_outer_state_that_is_something_else_is_found(tmp_path: Path) -> None:
+    chain = build_chain(tmp_path, outer=NESTEROV)
+    decision = chain.decisions[4]
+    assert decision.merged is not None
+    swapped = replace(decision.merged, outer=decision.head)
+    choices = load_choices(decision.choices, chain.setting.genesis.network)
+    other = derive(chain.setting, chain.decisions[3], choices, decision.choices, swapped)
+    chain.store(4, dump_record(Record(other, certify(chain.setting, other))))
+    assert list(verify(chain)) == [f"blob {decision.head.hex()}"]

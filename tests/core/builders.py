@@ -158,7 +158,10 @@ def merge(setting: Setting, previous: Decision, chosen: Choices) -> Merged | Non
         return None
     head = ArtifactId(digest("artifact", inputs_hash(job) + job.base))
     count = len(job.inputs)
-    return Merged(head, None, "mean", (FULL,) * count, tuple(range(count)), (0,))
+    outer = None
+    if setting.revision.outer.keeps_state:
+        outer = ArtifactId(digest("artifact", head + (job.outer or b"")))
+    return Merged(head, outer, "mean", (FULL,) * count, tuple(range(count)), (0,))
 
 
 def follow(previous: Decision, chosen: Choices, setting: Setting = SETTING) -> Decision:

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from p2pd.core.chain import check_jump, check_record
 from p2pd.core.decision import Decision, Outcome, Record
-from p2pd.core.derive import Setting
+from p2pd.core.derive import Setting, derive
 from p2pd.core.encoding import encode
 from p2pd.core.ids import ArtifactId, DecisionId
+from p2pd.core.work import OuterRule
 from p2pd.errors import RemoteError
 from p2pd.wire.envelope import load_choices
 from p2pd.wire.records import dump_record, load_record
@@ -228,3 +229,23 @@ def test_i03_not_one_bit_of_a_certified_record_can_be_changed(
     changed[bit // 8] ^= 1 << bit % 8
     with pytest.raises(RemoteError):
         read_and_check(previous, bytes(changed))
+
+
+@pytest.mark.parametrize("keeps_state", [True, False])
+def test_i04_a_decision_without_the_outer_state_of_its_rule_is_refused(keeps_state: bool) -> None:
+    rule = OuterRule("nesterov", 700_000, 900_000)
+    with_state = replace(SETTING, revision=replace(SETTING.revision, outer=rule))
+    setting, other = (with_state, SETTING) if keeps_state else (SETTING, with_state)
+    dealt = running(trainers=2, setting=setting)
+    chosen = choices(
+        dealt, [update(dealt, TRAINERS[0], setting)], all_present(dealt, setting=setting)
+    )
+    sound = follow(dealt, chosen, setting)
+    check_record(setting, dealt, record(sound, setting), chosen)
+    outer = None if keeps_state else ArtifactId(bytes(32))
+    assert sound.merged is not None
+    merged = replace(sound.merged, outer=outer)
+    wrong = derive(setting, dealt, chosen, encode(chosen), merged)
+    with pytest.raises(RemoteError, match="its outer state is not what the revision's rule keeps"):
+        check_record(setting, dealt, record(wrong, setting), chosen)
+    assert other.revision.id != setting.revision.id

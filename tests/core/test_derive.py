@@ -3,13 +3,13 @@ from typing import Any
 
 import pytest
 
-from p2pd.core.decision import Decision, Outcome, PlanState, State
+from p2pd.core.decision import Decision, Outcome, PlanState, State, artifacts_of
 from p2pd.core.derive import UNDECIDED, derive, genesis_decision, members_hash, merge_job, weight_of
 from p2pd.core.encoding import decode, encode
 from p2pd.core.ids import ArtifactId, PeerId, UpdateId
 from p2pd.core.messages import Candidate, ChoiceKind, Choices
 from p2pd.core.standing import newcomer
-from p2pd.core.work import FULL, Merged, Verdict
+from p2pd.core.work import FULL, Merged, OuterRule, Verdict
 from tests.core.builders import (
     GENESIS,
     HEAD,
@@ -294,3 +294,29 @@ def test_a_run_that_is_finished_stays_so() -> None:
     done = follow(dealt, chosen, setting)
     assert done.state.plan.state is PlanState.FINISHED
     assert follow(done, UNDECIDED, setting).state.plan.state is PlanState.FINISHED
+
+
+NESTEROV = OuterRule("nesterov", 700_000, 900_000)
+
+
+def test_i04_the_outer_state_goes_with_the_head_and_only_with_it() -> None:
+    setting = replace(SETTING, revision=replace(SETTING.revision, outer=NESTEROV))
+    dealt = running(trainers=2, setting=setting)
+    here = all_present(dealt, setting=setting)
+    window = choices(dealt, [update(dealt, TRAINERS[0], setting)], here)
+    promoted = follow(dealt, window, setting)
+    assert promoted.merged is not None
+    assert promoted.header.outer == promoted.merged.outer is not None
+    following = merge_job(setting, promoted, ())
+    assert following is None
+    cohort = choices(promoted, [update(promoted, TRAINERS[0], setting)]).cohort
+    job = merge_job(setting, promoted, cohort)
+    assert job is not None
+    assert (job.outer, job.optimizer) == (promoted.header.outer, NESTEROV)
+    blocked = replace(
+        choices(promoted, [update(promoted, TRAINERS[0], setting)]), kind=ChoiceKind.BLOCKED
+    )
+    kept = follow(promoted, blocked, setting)
+    assert kept.merged is not None
+    assert kept.merged.outer != promoted.header.outer
+    assert artifacts_of(kept) == artifacts_of(promoted) == (promoted.head, promoted.header.outer)

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from p2pd.core.artifact import ArtifactKind
 from p2pd.core.encoding import encode
 from p2pd.core.ids import ArtifactId, NetworkId
 from p2pd.core.revision import MAX_PLAN_SHARDS, Canary, DataSpec, Schedule
@@ -88,10 +89,42 @@ def test_a_merge_rule_that_cannot_work_is_refused(arguments: tuple[str, int, int
         MergeRule(*arguments)
 
 
-def test_only_the_mean_is_an_outer_optimizer() -> None:
-    for arguments in (("mean", 1, 0), ("mean", 1_000_000, 9), ("sgd", 1_000_000, 0)):
-        with pytest.raises(ValueError, match="outer optimizer must be mean"):
-            OuterRule(*arguments)
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("mean", 1, 0), "mean has lr 1 and no momentum"),
+        (("mean", 1_000_000, 9), "mean has lr 1 and no momentum"),
+        (("adam", 1_000_000, 0), "'adam' is none of mean, sgd, nesterov"),
+        (("sgd", 0, 0), "lr must be above 0 and at most 10"),
+        (("sgd", 10_000_001, 0), "lr must be above 0 and at most 10"),
+        (("sgd", 1, 1_000_000), "momentum must be at least 0 and below 1"),
+        (("sgd", 1, -1), "momentum must be at least 0 and below 1"),
+        (("nesterov", 700_000, 0), "nesterov needs a momentum above 0"),
+    ],
+)
+def test_an_outer_optimizer_that_cannot_work_is_refused(
+    arguments: tuple[str, int, int], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        OuterRule(*arguments)
+
+
+def test_only_momentum_keeps_state() -> None:
+    rules = [("mean", 1_000_000, 0), ("sgd", 700_000, 0), ("sgd", 1, 9), ("nesterov", 1, 9)]
+    assert [OuterRule(*rule).keeps_state for rule in rules] == [False, False, True, True]
+
+
+def test_each_kind_of_artifact_has_its_tensors() -> None:
+    tensors = (TensorSpec("mean", "F32", (3,), True), TensorSpec("weight", "BF16", (4,), False))
+    revision = replace(SOUND, schema=Schema(tensors), codec="int8")
+    kinds = {kind: revision.schema_of(kind).tensors for kind in ArtifactKind}
+    assert kinds[ArtifactKind.HEAD] == tensors
+    assert [tensor.name for tensor in kinds[ArtifactKind.UPDATE]] == [
+        "mean",
+        "weight",
+        "weight/scale",
+    ]
+    assert kinds[ArtifactKind.OUTER] == (TensorSpec("weight", "F32", (4,), False),)
 
 
 def test_tensor_names_are_sorted_and_unique() -> None:
@@ -126,8 +159,9 @@ def test_everything_in_a_revision_is_in_its_id() -> None:
         "canary": replace(SOUND.canary, reject=200_000),
         "head": ArtifactId(b"h" * 32),
         "seed": b"s" * 32,
+        "outer": OuterRule("nesterov", 700_000, 900_000),
+        "codec": "int8",
     }
-    # The outer optimizer has one value only.
-    assert changes.keys() == {field.name for field in fields(SOUND)} - {"outer"}
+    assert changes.keys() == {field.name for field in fields(SOUND)}
     ids = {replace(SOUND, **{name: value}).id for name, value in changes.items()} | {SOUND.id}
     assert len(ids) == len(changes) + 1

@@ -7,14 +7,16 @@ import pytest
 import trio
 
 from p2pd.core.artifact import ArtifactKind
-from p2pd.core.decision import Decision
+from p2pd.core.decision import Decision, artifacts_of
 from p2pd.core.encoding import encode
 from p2pd.core.hello import PROTOCOL_VERSION, Hello
 from p2pd.core.messages import Report
 from p2pd.core.talk import Records, Tip, dump_talk
 from p2pd.core.validator.body import dump_body
 from p2pd.core.voting.exchange import Inventory
+from p2pd.core.work import OuterRule
 from p2pd.errors import RemoteError
+from p2pd.node.lane import KEPT_HEADS
 from p2pd.ports import Link, Table
 from p2pd.wire.envelope import dump, seal
 from p2pd.wire.records import dump_record
@@ -302,5 +304,28 @@ def test_votes_that_the_pool_let_go_of_still_reach_a_validator_that_lacks_them()
         await bench.link(one, two)
         await trio.sleep(8.0)
         assert lost.id in two.lane.pool.held
+
+    on_bench(main)
+
+
+def test_i10_head_and_outer_state_are_pinned_for_as_many_heights_as_are_kept() -> None:
+    outer = OuterRule("nesterov", 700_000, 900_000)
+    setting = replace(SETTING, revision=replace(SETTING.revision, outer=outer))
+    decisions = [running(setting=setting)]
+    for _ in range(KEPT_HEADS):
+        last = decisions[-1]
+        cohort = [update(last, TRAINERS[0], setting)]
+        chosen = choices(last, cohort, all_present(last, setting=setting))
+        decisions.append(follow(last, chosen, setting))
+
+    async def main(bench: Bench) -> None:
+        one = await bench.start("one", VALIDATORS[0])
+        for decision in decisions[:-1]:
+            one.lane._pin_head(decision)
+        first, last = decisions[1], decisions[-1]
+        assert all(artifact in one.blobs._pins for artifact in artifacts_of(first))
+        one.lane._pin_head(last)
+        assert all(artifact in one.blobs._pins for artifact in artifacts_of(last))
+        assert decisions[0].head not in one.blobs._pins
 
     on_bench(main)

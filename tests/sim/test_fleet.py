@@ -2,8 +2,8 @@
 
 import pytest
 
-from p2pd.core.decision import Standing
-from p2pd.core.work import FULL
+from p2pd.core.decision import Outcome, Standing
+from p2pd.core.work import FULL, OuterRule
 from p2pd.sim.ends import IDLE_S
 from p2pd.sim.faults import FaultSet
 from p2pd.sim.fleet import FAULTS_END_S, FleetResult, FleetShape, draw_split, run_fleet
@@ -26,6 +26,20 @@ def test_i02_a_fleet_comes_to_its_end_whatever_befalls_it(
     result = run_fleet(seed, shape)
     assert result.checkers.violations == []
     assert result.last.state.progress.heads == 4
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_i04_the_outer_state_is_certified_with_each_head_and_survives_all_faults(seed: int) -> None:
+    nesterov = OuterRule("nesterov", 500_000, 500_000)
+    result = run_fleet(seed, FleetShape(windows=6, outer=nesterov))
+    assert result.checkers.violations == []
+    assert result.last.state.progress.heads == 6
+    chain = result.checkers.chain
+    states = [chain[height].header.outer for height in sorted(chain)]
+    promoted = [chain[h].header.outcome is Outcome.PROMOTED for h in sorted(chain)]
+    assert states[0] is None
+    for before, after, moved in zip(states, states[1:], promoted[1:], strict=False):
+        assert (after != before) == moved  # the state of a head that was not promoted is not kept
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -81,7 +81,7 @@ class Bench:
         self, job: MergeJob, chunk_elements: int = CHUNK_ELEMENTS
     ) -> tuple[Merged, TensorFile]:
         out = self.path()
-        merged, manifest = merge(self.paths, job, out, chunk_elements=chunk_elements)
+        merged, manifest, _ = merge(self.paths, job, out, chunk_elements=chunk_elements)
         assert manifest.id == merged.head
         assert manifest == manifest_of(ArtifactKind.HEAD, self.schema.id, (out).read_bytes())
         return merged, TensorFile(out)

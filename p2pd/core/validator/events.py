@@ -108,6 +108,13 @@ class Evaluate:
 
 
 @dataclass(frozen=True, slots=True)
+class FetchOuter:
+    """Job: have the outer optimizer's state here before it is merged upon. Merging asks again, so no event answers."""
+
+    artifact: ArtifactId
+
+
+@dataclass(frozen=True, slots=True)
 class FetchChoices:
     """Job: get the choices behind a value that others prevoted. Answered by ChoicesFetched."""
 
@@ -129,5 +136,5 @@ class Halt:
     why: str
 
 
-Job = FetchUpdate | Inspect | Merge | Evaluate | FetchChoices
+Job = FetchUpdate | FetchOuter | Inspect | Merge | Evaluate | FetchChoices
 Effect = Remember | Publish | Adopt | Halt | Job

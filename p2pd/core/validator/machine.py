@@ -32,6 +32,7 @@ from p2pd.core.validator.events import (
     Event,
     FetchChoices,
     Fetched,
+    FetchOuter,
     Halt,
     Inspected,
     MergeDone,
@@ -173,6 +174,8 @@ class Validator:
         if previous.state.plan.state is not PlanState.IDLE:
             jobs, _ = self.desk.canary(previous.head)
             self.out += jobs
+            if previous.header.outer is not None:
+                self.out.append(FetchOuter(previous.header.outer))
         self._report()
 
     # Objects

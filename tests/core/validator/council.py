@@ -21,6 +21,7 @@ from p2pd.core.validator.events import (
     Event,
     FetchChoices,
     Fetched,
+    FetchOuter,
     FetchUpdate,
     Halt,
     Inspect,
@@ -68,7 +69,7 @@ def honest(job: Job) -> Event | None:
             return MergeDone(job.inputs, merged_of(job))
         case Evaluate(head=head):
             return EvaluationDone(head, evaluation(head))
-        case FetchChoices():
+        case FetchChoices() | FetchOuter():
             return None
 
 
