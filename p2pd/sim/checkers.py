@@ -10,7 +10,7 @@ from typing import Any
 from p2pd.core.decision import Decision, Outcome, Record
 from p2pd.core.derive import Setting
 from p2pd.core.encoding import decode
-from p2pd.core.ids import ArtifactId, DecisionId, PeerId, PublicKey
+from p2pd.core.ids import ArtifactId, DecisionId, PeerId, PublicKey, peer_id
 from p2pd.core.messages import Choices
 from p2pd.core.signed import Signed
 from p2pd.core.votes import NO_ROUND, Step, Vote
@@ -45,6 +45,8 @@ class Checkers:
     inspected: dict[tuple[str, ArtifactId], Verdict] = field(default_factory=dict)
     counted: dict[int, set[int]] = field(default_factory=dict)
     """Microshards by epoch."""
+    excused: set[PublicKey] = field(default_factory=set)
+    """Keys of which nobody can say any more what they signed."""
     violations: list[Violation] = field(default_factory=list)
     witness: Witness = field(init=False)
 
@@ -54,10 +56,21 @@ class Checkers:
     def fail(self, invariant: str, height: int, what: str) -> None:
         self.violations.append(Violation(self.seed, invariant, height, what))
 
+    def excuse(self, name: str, key: PublicKey) -> None:
+        """Another node has this one's key, or it was restored where it could not hear the others."""
+        self.excused.add(key)
+        self.names.pop(peer_id(key), None)
+
+    def forget(self, name: str) -> None:
+        """A node comes back with an old data directory: it may begin anywhere."""
+        self.tips.pop(name, None)
+
     def on_sent(self, signed: Signed[Any]) -> None:
         """Called with each vote and proposal that leaves an honest node, before anyone else sees it."""
         content, height = signed.content, signed.scope.height
         step = content.step if isinstance(content, Vote) else 0
+        if signed.author in self.excused:
+            return
         key = (signed.author, signed.kind, height, step, content.round)
         if self.sent.setdefault(key, content) != content:
             what = f"{signed.kind} of round {content.round}, step {int(step)}, contradicts another"
@@ -70,6 +83,8 @@ class Checkers:
             self.fail(
                 "I10", decision.height, f"{name} lost decision {self.tips[name]} by restarting"
             )
+        # It may have died between making a decision durable and telling of it.
+        self.tips[name] = decision.height
         self._agree(name, decision)
 
     def on_inspected(self, name: str, inspection: Inspection) -> None:

@@ -34,6 +34,8 @@ class VirtualClock(trio.abc.Clock):
     def deadline_to_sleep_time(self, deadline: float) -> float:
         """Trio asks this once no task can run: time goes on until one can."""
         runner = trio_scheduler.GLOBAL_RUN_CONTEXT.runner
+        if runner.waiting_for_idle:
+            return inf  # somebody wants to see everybody wait: no time passes for that
         while not runner.runq:
             deadline = runner.deadlines.next_deadline()
             if self._agenda and self._agenda[0][0] <= deadline:

@@ -1,13 +1,11 @@
 """A whole fleet in one process: the real core, wire, node and roles, on a network and stores in memory."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from hashlib import sha256
 from random import Random
 
 import trio
-from nacl.signing import SigningKey
 
 from p2pd.core.artifact import ArtifactKind, manifest_of
 from p2pd.core.decision import Decision
@@ -15,7 +13,7 @@ from p2pd.core.derive import Setting
 from p2pd.core.encoding import encode
 from p2pd.core.genesis import Genesis, Seat
 from p2pd.core.hello import PROTOCOL_VERSION, Hello
-from p2pd.core.ids import PeerId, PublicKey, peer_id
+from p2pd.core.ids import PeerId, peer_id
 from p2pd.core.revision import (
     Canary,
     DataSpec,
@@ -25,23 +23,24 @@ from p2pd.core.revision import (
     WorkloadSpec,
 )
 from p2pd.core.voting.events import Defence
+from p2pd.core.voting.thresholds import Thresholds
 from p2pd.core.work import MILLION, MergeRule, OuterRule
 from p2pd.node.discovery import Seed
 from p2pd.node.node import Node, Parts
 from p2pd.node.plugins import load_role
-from p2pd.ports import Worker
+from p2pd.ports import RolePlugin, Worker
 from p2pd.sim import scripted
 from p2pd.sim.breaks import ATTACKS, RULES, Break
 from p2pd.sim.checkers import Checkers
-from p2pd.sim.ends import IDLE_S
-from p2pd.sim.faults import Crash, Cut, Fault, FaultSet, apply_faults, draw_faults
+from p2pd.sim.drawing import draw_faults
+from p2pd.sim.faults import Cut, Fault, FaultSet, Weather, apply_faults
 from p2pd.sim.liars import Lie, LyingWorker
-from p2pd.sim.links import Partition
+from p2pd.sim.lives import Life, Lives
 from p2pd.sim.lying import LyingLane
 from p2pd.sim.lying_validators import tongue_of
 from p2pd.sim.network import MemoryNetwork
 from p2pd.sim.run import run_seeded
-from p2pd.sim.store import MemoryBlobs, MemoryLedger
+from p2pd.sim.signing import SimSigner
 from p2pd.sim.watched import VisibleSetting, WatchedLane
 from p2pd.wire.records import seal_revision
 
@@ -61,6 +60,8 @@ PLAIN_MEAN = OuterRule("mean", MILLION, 0)
 class FleetShape:
     validators: int = 3
     quorum: int = 2
+    weights: tuple[int, ...] = ()
+    """Of the validators; all weigh 1 if there are none."""
     trainers: int = 3
     reducers: int = 1
     windows: int = 10
@@ -71,6 +72,10 @@ class FleetShape:
     """Names of nodes, and what each does wrong."""
     doubts: float = 0.0
     """How often a validator's own samples reject a head that others accept."""
+    without: tuple[str, ...] = ()
+    """Nodes that never start: what remains of a fleet when its failure is made smaller."""
+    only: tuple[int, ...] | None = None
+    """Of the faults that were drawn, by their place: those that happen; None for all of them."""
 
     def attacked(self, broken: Break) -> "FleetShape":
         """The same with a defence switched off, and with those who know how to use that."""
@@ -82,6 +87,24 @@ class FleetShape:
             quorum=attack.quorum,
             liars=attack.liars,
             doubts=attack.doubts,
+        )
+
+    def weight_of(self, name: str) -> int:
+        return self.weights[int(name.removeprefix("validator")) - 1] if self.weights else 1
+
+    def vital(self) -> tuple[str, ...]:
+        """Validators whose lie alone, beside those of the liars, could split the network."""
+        names = [f"validator{n}" for n in range(1, self.validators + 1)]
+        bound = Thresholds(sum(map(self.weight_of, names)), self.quorum).lying_max
+        bound -= sum(self.weight_of(name) for name, _ in self.liars if name in names)
+        return tuple(name for name in names if self.weight_of(name) > bound)
+
+    def schedule(self, seed: int) -> tuple[Fault, ...]:
+        """The faults of one seed, all of them: those that are left out keep their places."""
+        if self.faults is FaultSet.NONE:
+            return ()
+        return draw_faults(
+            seed, self.names(), self.faults, until_s=FAULTS_END_S, vital=self.vital()
         )
 
     def names(self) -> tuple[str, ...]:
@@ -103,32 +126,6 @@ ROLES = {
 }
 
 
-class SimSigner:
-    """Port Signer, with a key that follows from seed and name."""
-
-    def __init__(self, seed: int, name: str) -> None:
-        self._key = SigningKey(sha256(f"{seed}/{name}".encode()).digest())
-        self.key = PublicKey(bytes(self._key.verify_key))
-
-    def sign(self, message: bytes) -> bytes:
-        return self._key.sign(message).signature
-
-
-@dataclass(slots=True)
-class Life:
-    """One node of the fleet, over all its lives."""
-
-    name: str
-    signer: SimSigner
-    ledger: MemoryLedger
-    blobs: MemoryBlobs
-    lives: int = 0
-    scope: trio.CancelScope | None = None
-    lane: WatchedLane | None = None
-    tip: Decision | None = None
-    power_off: Callable[[], None] = field(default=lambda: None)
-
-
 @dataclass(slots=True)
 class FleetResult:
     checkers: Checkers
@@ -146,6 +143,7 @@ class SimFleet:
         self.seed = seed
         self.shape = shape
         self.nursery = nursery
+        self.names = [name for name in shape.names() if name not in shape.without]
         self.network = MemoryNetwork(seed)
         self.signers = {name: SimSigner(seed, name) for name in shape.names()}
         self.genesis = self._genesis()
@@ -156,10 +154,14 @@ class SimFleet:
             Setting(self.genesis, self.revision.revision),
             {peer_id(self.signers[n].key): n for n in shape.names() if n not in self.lies},
         )
-        self.lives = {
-            name: Life(name, self.signers[name], MemoryLedger(), MemoryBlobs())
-            for name in shape.names()
-        }
+        drawn = shape.schedule(seed)
+        self.faults = [
+            fault for n, fault in enumerate(drawn) if shape.only is None or n in shape.only
+        ]
+        self.world = Lives(seed, self.network, nursery, self._boot, self)
+        self.lives = self.world.all
+        for name in self.names:
+            self.world.add(name, self.signers[name])
 
     def _genesis(self) -> Genesis:
         authority = SimSigner(self.seed, "authority")
@@ -169,7 +171,9 @@ class SimFleet:
             nonce=bytes(16),
             authority=(authority.key,),
             threshold=1,
-            validators=tuple(Seat(self.signers[name].key, 1) for name in names),
+            validators=tuple(
+                Seat(self.signers[name].key, self.shape.weight_of(name)) for name in names
+            ),
             quorum=self.shape.quorum,
             admission="open",
         )
@@ -203,34 +207,27 @@ class SimFleet:
         )
         return seal_revision(revision, (SimSigner(self.seed, "authority"),))
 
-    def start(self, name: str) -> None:
-        life = self.lives[name]
-        if life.scope is None:
-            life.lives += 1
-            life.scope = trio.CancelScope()
-            self.nursery.start_soon(self._live, life, life.scope)
+    # What happens to nodes (Watcher of their lives)
 
-    def crash(self, fault: Crash) -> None:
-        life = self.lives[fault.name]
-        if life.scope is not None:
-            if fault.silent:
-                life.power_off()
-            life.scope.cancel()
-            life.scope = None
-            life.blobs.crash(Random(f"{self.seed}/{fault.name}/{life.lives}/disk"))
+    def failed(self, name: str, why: str) -> None:
+        self.checkers.fail("crash", 0, f"{name}: {why}")
 
-    async def _live(self, life: Life, scope: trio.CancelScope) -> None:
-        with scope:
-            node = self._node(life)
+    def restored(self, life: Life, *, calm: bool) -> None:
+        self.checkers.forget(life.name)
+        if not calm:
+            self.checkers.excuse(life.name, life.signer.key)
+
+    def doubled(self, life: Life) -> None:
+        self.checkers.excuse(life.name, life.signer.key)
+
+    async def _boot(self, life: Life) -> Node:
+        if life.role_name == "seed" and not life.blobs.has(self.revision.revision.head):
             payload = encode(scripted.START)
-            if life.name == "seed1":
-                await life.blobs.put(ArtifactKind.HEAD, scripted.SCHEMA.id, payload)
-            life.lane = lane = self._lane(node, life)
-            node.lanes[self.revision.revision.id] = lane
-            await node.run()
+            await life.blobs.put(ArtifactKind.HEAD, scripted.SCHEMA.id, payload)
+        return self._node(life)
 
     def _node(self, life: Life) -> Node:
-        role = load_role(ROLES[life.name.rstrip("0123456789")])
+        role = role_of(ROLES[life.role_name])
         hello = Hello(PROTOCOL_VERSION, self.genesis.network, role.offers, "", "sim")
         transport = self.network.join(life.name, peer_id(life.signer.key), hello)
         life.power_off = transport.power_off
@@ -252,9 +249,13 @@ class SimFleet:
             math=math,
             worker=LyingWorker(worker, life.blobs, lie) if lie else worker,
             dice=Random(f"{path}/overlay"),
-            now_ms=lambda: EPOCH_MS + round(trio.current_time() * 1000),
+            now_ms=lambda: EPOCH_MS + round((trio.current_time() + life.clock_offset_s) * 1000),
         )
-        return Node(parts, self.genesis, role, (Seed(SEED_ADDRESS),))
+        node = Node(parts, self.genesis, role, (Seed(SEED_ADDRESS),))
+        lane = self._lane(node, life)
+        node.lanes[self.revision.revision.id] = lane
+        life.lanes = [lane]
+        return node
 
     def _lane(self, node: Node, life: Life) -> WatchedLane:
         setting = self._setting(node)
@@ -284,22 +285,14 @@ class SimFleet:
         return Setting(self.genesis, self.revision.revision, off)
 
     def tips(self) -> dict[str, Decision]:
-        return {
-            name: life.lane.decision for name, life in self.lives.items() if life.lane is not None
-        }
+        return {name: lane.decision for name, life in self.lives.items() for lane in life.lanes}
 
     async def run(self) -> bool:
         """True if the revision came to its end on every node in time."""
-        for name in self.shape.names():
-            self.start(name)
-        faults: tuple[Fault, ...] = ()
-        if self.shape.faults is not FaultSet.NONE:
-            faults = draw_faults(
-                self.seed, self.shape.names(), self.shape.faults, until_s=FAULTS_END_S
-            )
-        if self.shape.faults in (FaultSet.NETWORK, FaultSet.ALL):
-            faults += draw_split(self.seed, self.shape.names())
-        self.nursery.start_soon(apply_faults, faults, self.network, self.crash, self.start)
+        for name in self.names:
+            self.world.start(name)
+        faults = [fault for fault in self.faults if self._strikes(fault)]
+        self.nursery.start_soon(apply_faults, faults, self.world)
         last_s = max((fault.until_s for fault in faults), default=0.0)
         with trio.move_on_after(last_s + GRACE_S + 30.0 * self.shape.windows):
             while not self._done(last_s):
@@ -309,9 +302,12 @@ class SimFleet:
             return True
         return False
 
+    def _strikes(self, fault: Fault) -> bool:
+        return isinstance(fault, Weather | Cut) or fault.name in self.names
+
     def _done(self, last_s: float) -> bool:
         tips = self.tips()
-        if trio.current_time() < last_s or len(tips) < len(self.lives):
+        if trio.current_time() < last_s or len(tips) < len(self.names):
             return False
         heads = {tip.id for tip in tips.values()}
         return len(heads) == 1 and all(
@@ -319,17 +315,10 @@ class SimFleet:
         )
 
 
-def draw_split(seed: int, names: Sequence[str]) -> tuple[Cut, ...]:
-    """In most seeds, a partition between validators that outlives their links, so that each side sees only itself."""
-    dice = Random(f"{seed}/split")
-    validators = [name for name in names if name.startswith("validator")]
-    if len(validators) < 2 or dice.random() < 0.3:
-        return ()
-    left = set(dice.sample(validators, dice.randrange(1, len(validators))))
-    left.update(name for name in names if name not in validators and dice.random() < 0.5)
-    start_s = dice.uniform(2.0, 20.0)
-    until_s = start_s + IDLE_S + dice.uniform(5.0, 25.0)
-    return (Cut(start_s, until_s, Partition(frozenset(left), frozenset(names) - left)),)
+@cache
+def role_of(name: str) -> RolePlugin:
+    """Looked up once per process: to find what is installed takes as long as a window."""
+    return load_role(name)
 
 
 def run_fleet(seed: int, shape: FleetShape) -> FleetResult:

@@ -2,7 +2,7 @@
 
 A crash of the node is the cancellation of its tasks. The objects here outlive it and are handed to
 the restarted node: what was committed stays, artifacts that were complete stay, half-fetched ones
-may lose chunks.
+may lose chunks, and of a commit under way either all is there or nothing.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -18,6 +18,7 @@ from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest, manifest_of
 from p2pd.core.ids import ArtifactId, short
 from p2pd.errors import LocalError, NoRoomError, RemoteError, StoreError
 from p2pd.ports import Table, Write
+from p2pd.sim.disk import Disk
 
 
 class Moment(Enum):
@@ -36,9 +37,11 @@ CommitHook = Callable[[Moment, Sequence[Write]], None]
 class MemoryLedger:
     """Port Ledger. One commit at a time, first come first served, as in a database."""
 
-    def __init__(self, *, commit_s: float = 0.002) -> None:
+    def __init__(self, disk: Disk | None = None, *, commit_s: float = 0.002) -> None:
         self.hook: CommitHook | None = None
+        self.disk = Disk(Random(0)) if disk is None else disk
         self._commit_s = commit_s
+        self._under_way: Sequence[Write] = ()
         self._values: dict[Table, dict[bytes, bytes]] = {table: {} for table in Table}
         self._keys: dict[Table, list[bytes]] = {table: [] for table in Table}
         self._writer = trio.Lock()
@@ -46,11 +49,33 @@ class MemoryLedger:
     async def commit(self, writes: Sequence[Write]) -> None:
         async with self._writer:
             self._strike(Moment.BEFORE, writes)
-            await trio.sleep(self._commit_s)
-            for write in writes:
-                self._apply(write)
+            self.disk.check_room()
+            self._under_way = writes
+            try:
+                await self.disk.sync(self._commit_s)
+                self._finish()
+            finally:
+                self._under_way = ()
             self._strike(Moment.AFTER, writes)
             await trio.lowlevel.checkpoint()  # where a crash that struck just now takes effect
+
+    def crash(self, dice: Random) -> None:
+        """What a crash does: nobody was told whether the commit under way was made."""
+        if dice.random() < 0.5:
+            self._finish()
+        self._under_way = ()
+
+    def copy(self, disk: Disk) -> "MemoryLedger":
+        """As from a backup that was made now."""
+        other = MemoryLedger(disk, commit_s=self._commit_s)
+        other._values = {table: dict(values) for table, values in self._values.items()}
+        other._keys = {table: list(keys) for table, keys in self._keys.items()}
+        return other
+
+    def _finish(self) -> None:
+        for write in self._under_way:
+            self._apply(write)
+        self._under_way = ()
 
     def get(self, table: Table, key: bytes) -> bytes | None:
         return self._values[table].get(key)
@@ -105,7 +130,8 @@ class _Blob:
 class MemoryBlobs:
     """Port BlobStore. What nobody pins makes room, oldest first, once the quota is used up."""
 
-    def __init__(self, *, quota_bytes: int = 2**32) -> None:
+    def __init__(self, disk: Disk | None = None, *, quota_bytes: int = 2**32) -> None:
+        self.disk = Disk(Random(0)) if disk is None else disk
         self._quota_bytes = quota_bytes
         self._blobs: dict[ArtifactId, _Blob] = {}
         self._pins: dict[ArtifactId, set[str]] = {}
@@ -141,6 +167,7 @@ class MemoryBlobs:
         await trio.lowlevel.checkpoint()
         artifact = manifest.id
         if artifact not in self._blobs:
+            self.disk.check_room()
             self._make_room(manifest)
             self._blobs[artifact] = _Blob(manifest)
         return artifact
@@ -150,7 +177,8 @@ class MemoryBlobs:
         return tuple(n for n in range(len(blob.manifest.chunks)) if n not in blob.chunks)
 
     async def write(self, artifact: ArtifactId, index: int, data: bytes) -> None:
-        await trio.lowlevel.checkpoint()
+        await self.disk.sync(0.0)
+        self.disk.check_room()
         blob = self._begun(artifact)
         hashes = blob.manifest.chunks
         if not 0 <= index < len(hashes) or sha256(data).digest() != hashes[index]:
@@ -188,6 +216,15 @@ class MemoryBlobs:
         for blob in self._blobs.values():
             if not blob.complete:
                 blob.chunks = {n: data for n, data in blob.chunks.items() if dice.random() < 0.5}
+
+    def copy(self, disk: Disk) -> "MemoryBlobs":
+        """As from a backup that was made now."""
+        other = MemoryBlobs(disk, quota_bytes=self._quota_bytes)
+        other._blobs = {
+            artifact: _Blob(blob.manifest, dict(blob.chunks))
+            for artifact, blob in self._blobs.items()
+        }
+        return other
 
     def _begun(self, artifact: ArtifactId) -> _Blob:
         blob = self._blobs.get(artifact)

@@ -13,8 +13,9 @@ from p2pd.core.ids import PeerId, peer_id
 from p2pd.core.messages import Candidate, Choices
 from p2pd.core.work import TrainJob, TrainResult
 from p2pd.node.node import Node
-from p2pd.sim.faults import Crash, FaultSet
-from p2pd.sim.fleet import FleetShape, Life, SimFleet
+from p2pd.sim.faults import FaultSet
+from p2pd.sim.fleet import FleetShape, SimFleet
+from p2pd.sim.lives import Life
 from p2pd.sim.run import run_seeded
 from p2pd.sim.scripted import ScriptedWorker
 
@@ -53,12 +54,12 @@ class Scene:
 
     def start(self, *names: str) -> None:
         for name in names:
-            self.fleet.start(name)
+            self.fleet.world.start(name)
 
     def kill(self, *names: str, silent: bool = True) -> None:
         """As a power cut does, or as kill -9 does if the kernel still tells the peers."""
         for name in names:
-            self.fleet.crash(Crash(0.0, 0.0, name, silent))
+            self.fleet.world.kill(name, silent=silent)
 
     def peer(self, name: str) -> PeerId:
         return peer_id(self.fleet.signers[name].key)

@@ -8,7 +8,8 @@ from p2pd.core.ids import PeerId
 from p2pd.errors import UnreachableError
 from p2pd.node.discovery import Seed
 from p2pd.ports import Link, Table
-from p2pd.sim.faults import Crash, FaultSet, apply_faults, draw_faults
+from p2pd.sim.drawing import draw_faults
+from p2pd.sim.faults import Crash, Cut, FaultSet, Weather, apply_faults
 from p2pd.sim.links import Partition
 from tests.node.discovery_bench import (
     Bench,
@@ -16,6 +17,7 @@ from tests.node.discovery_bench import (
     run,
     signer_of,
 )
+from tests.sim.worlds import World
 
 
 def assert_full_mesh(nodes: Sequence[Node]) -> None:
@@ -125,26 +127,35 @@ def test_a_healed_partition_grows_together() -> None:
     run(scenario)
 
 
+class Town(World):
+    """Nodes of a bench that crash and come back."""
+
+    def __init__(self, bench: Bench, nodes: dict[str, Node]) -> None:
+        World.__init__(self, bench.network)
+        self.bench = bench
+        self.nodes = nodes
+
+    def kill(self, name: str, *, silent: bool) -> None:
+        node = self.nodes[name]
+        if silent:
+            node.transport.power_off()
+        node.life.cancel()
+
+    def start(self, name: str) -> None:
+        self.bench.nursery.start_soon(self._begin, name)
+
+    async def _begin(self, name: str) -> None:
+        self.nodes[name] = await self.bench.start(name, ledger=self.nodes[name].ledger)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_after_the_last_fault_everybody_is_linked_again(seed: int) -> None:
     async def scenario(bench: Bench) -> None:
         nodes = {node.name: node for node in await bench.fleet(5)}
-
-        def crash(fault: Crash) -> None:
-            node = nodes[fault.name]
-            if fault.silent:
-                node.transport.power_off()
-            node.life.cancel()
-
-        def restart(name: str) -> None:
-            bench.nursery.start_soon(begin, name)
-
-        async def begin(name: str) -> None:
-            nodes[name] = await bench.start(name, ledger=nodes[name].ledger)
-
-        faults = draw_faults(seed, list(nodes), FaultSet.ALL, until_s=200.0)
+        drawn = draw_faults(seed, list(nodes), FaultSet.ALL, until_s=200.0)
+        faults = [fault for fault in drawn if isinstance(fault, Weather | Cut | Crash)]
         assert any(isinstance(fault, Crash) for fault in faults)
-        await apply_faults(faults, bench.network, crash, restart)
+        await apply_faults(faults, Town(bench, nodes))
         await trio.sleep(90.0)
         assert_full_mesh(list(nodes.values()))
 

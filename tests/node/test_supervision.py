@@ -20,7 +20,8 @@ from p2pd.node.supervision import (
     cause_of,
 )
 from p2pd.sim.faults import FaultSet
-from p2pd.sim.fleet import FleetShape, Life, SimFleet
+from p2pd.sim.fleet import FleetShape, SimFleet
+from p2pd.sim.lives import Life
 from p2pd.sim.run import run_seeded
 
 FULL = StoreError("ledger.sqlite: the disk is full")

@@ -4,6 +4,7 @@ from functools import partial
 from math import inf
 
 import trio
+import trio.testing
 
 from p2pd.sim.clock import VirtualClock, post
 from p2pd.sim.run import run_seeded
@@ -63,6 +64,20 @@ def test_what_is_posted_may_post_and_start_tasks() -> None:
 
     assert run_seeded(0, main, 10.0)
     assert seen == [5.25]
+
+
+def test_who_waits_for_all_to_wait_sees_no_time_pass() -> None:
+    seen: list[str] = []
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep, 5.0)
+            post(1.0, partial(seen.append, "message"))
+            await trio.testing.wait_all_tasks_blocked()
+            assert (trio.current_time(), seen) == (0.0, [])
+        assert (trio.current_time(), seen) == (5.0, ["message"])
+
+    assert run_seeded(0, main, 10.0)
 
 
 def test_time_never_goes_back() -> None:

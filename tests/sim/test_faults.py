@@ -1,71 +1,49 @@
-from itertools import pairwise
+"""Each fault begins and ends at its time."""
 
 import pytest
 import trio
 
-from p2pd.sim.faults import Crash, Cut, Fault, FaultSet, Weather, apply_faults, draw_faults
+from p2pd.sim.faults import (
+    CommitCrash,
+    Crash,
+    Cut,
+    Fault,
+    FaultSet,
+    FullDisk,
+    Restore,
+    SlowDisk,
+    StepCrash,
+    Twin,
+    Weather,
+    WrongClock,
+    apply_faults,
+)
 from p2pd.sim.links import LinkFaults, Partition
 from p2pd.sim.network import MemoryNetwork
 from p2pd.sim.run import run_seeded
-
-NAMES = [f"node{n}" for n in range(6)]
-UNTIL_S = 400.0
-
-
-def drawn(seed: int, kinds: FaultSet = FaultSet.ALL) -> tuple[Fault, ...]:
-    return draw_faults(seed, NAMES, kinds, until_s=UNTIL_S)
+from p2pd.sim.store import Moment
+from tests.sim.worlds import World
 
 
-def test_the_seed_fixes_the_schedule() -> None:
-    assert drawn(1) == drawn(1)
-    assert drawn(1) != drawn(2)
+def applied(*faults: Fault) -> list[tuple[float, object]]:
+    world = World(MemoryNetwork(0))
+
+    async def main() -> None:
+        await apply_faults(faults, world)
+
+    assert run_seeded(0, main, 60.0)
+    return world.log
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_faults_come_in_order_and_are_over_in_time(seed: int) -> None:
-    faults = drawn(seed)
-    assert all(one.from_s <= other.from_s for one, other in pairwise(faults))
-    assert all(0 < fault.from_s < fault.until_s <= UNTIL_S for fault in faults)
-    for name in NAMES:
-        crashes = [fault for fault in faults if isinstance(fault, Crash) and fault.name == name]
-        assert all(one.until_s < other.from_s for one, other in pairwise(crashes))
-    for cut in faults:
-        if isinstance(cut, Cut):
-            assert cut.partition.left
-            assert cut.partition.right
-            assert cut.partition.left | cut.partition.right == set(NAMES)
-
-
-def test_a_set_of_faults_has_only_its_kinds() -> None:
-    def kinds(which: FaultSet) -> set[type]:
-        return {type(fault) for seed in range(5) for fault in drawn(seed, which)}
-
-    assert kinds(FaultSet.NONE) == set()
-    assert kinds(FaultSet.NETWORK) == {Weather, Cut}
-    assert kinds(FaultSet.CRASH) == {Crash}
-    assert kinds(FaultSet.ALL) == {Weather, Cut, Crash}
-
-
-def test_each_fault_begins_and_ends_at_its_time() -> None:
+def test_links_are_as_bad_as_the_weather_and_cut_while_it_lasts() -> None:
     network = MemoryNetwork(0)
     calm, storm = network.faults, LinkFaults(loss=0.5)
     split = Partition(frozenset({"a"}), frozenset({"b"}), one_way=True)
-    faults: list[Fault] = [
-        Weather(1.0, 4.0, storm),
-        Cut(2.0, 3.0, split),
-        Crash(2.5, 5.0, "a", silent=True),
-    ]
-    seen: list[tuple[float, object]] = []
 
     async def main() -> None:
+        faults: list[Fault] = [Weather(1.0, 4.0, storm), Cut(2.0, 3.0, split)]
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(
-                apply_faults,
-                faults,
-                network,
-                lambda crash: seen.append((trio.current_time(), crash)),
-                lambda name: seen.append((trio.current_time(), name)),
-            )
+            nursery.start_soon(apply_faults, faults, World(network))
             await trio.sleep(2.25)
             assert network.faults == storm
             assert network.blocked("a", "b")
@@ -74,12 +52,60 @@ def test_each_fault_begins_and_ends_at_its_time() -> None:
             await trio.sleep(1.0)
             assert not network.blocked("a", "b")
         assert network.faults == calm
-        assert trio.current_time() == pytest.approx(5.0)
+        assert trio.current_time() == pytest.approx(4.0)
 
     assert run_seeded(0, main, 60.0)
-    assert seen == [(2.5, faults[2]), (5.0, "a")]
 
 
-def test_a_single_node_has_nothing_to_be_cut_off_from() -> None:
-    with pytest.raises(ValueError, match="two nodes"):
-        draw_faults(0, ["alone"], FaultSet.ALL, until_s=10.0)
+@pytest.mark.parametrize(
+    ("fault", "begins"),
+    [
+        (Crash(1.0, 3.0, "a", silent=True), ("kill", "a", True)),
+        (CommitCrash(1.0, 3.0, "a", 4, Moment.AFTER), ("commit", "a", 4, Moment.AFTER)),
+        (StepCrash(1.0, 3.0, "a", 17), ("step", "a", 17)),
+    ],
+)
+def test_what_dies_is_started_again(fault: Fault, begins: tuple[object, ...]) -> None:
+    assert applied(fault) == [(1.0, begins), (3.0, ("start", "a"))]
+
+
+def test_a_restored_node_has_what_was_backed_up_before_it_died() -> None:
+    assert applied(Restore(1.0, 3.0, "a", 2.0, calm=True)) == [
+        (1.0, ("back up", "a")),
+        (2.0, ("restore", "a")),
+        (3.0, ("start", "a")),
+    ]
+
+
+def test_a_twin_lives_for_a_while() -> None:
+    twin = Twin(1.0, 3.0, "a", empty=True)
+    assert applied(twin) == [(1.0, ("twin", "a", True)), (3.0, ("no twin", "a"))]
+
+
+def test_a_clock_is_wrong_for_a_while() -> None:
+    clock = WrongClock(1.0, 3.0, "a", -50.0)
+    assert applied(clock) == [(1.0, ("clock", "a", -50.0)), (3.0, ("clock", "a", 0.0))]
+
+
+def test_a_disk_is_full_or_slow_for_a_while() -> None:
+    world = World(MemoryNetwork(0))
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            faults: list[Fault] = [FullDisk(1.0, 3.0, "a"), SlowDisk(2.0, 4.0, "b", 1.5)]
+            nursery.start_soon(apply_faults, faults, world)
+            await trio.sleep(2.5)
+            assert world.disk("a").full
+            assert world.disk("b").slow_s == 1.5
+        assert not world.disk("a").full
+        assert world.disk("b").slow_s == 0.0
+
+    assert run_seeded(0, main, 60.0)
+
+
+def test_all_has_every_kind_and_each_kind_itself() -> None:
+    for kind in FaultSet:
+        assert FaultSet.ALL.has(kind)
+        assert kind.has(kind)
+    assert not FaultSet.DISK.has(FaultSet.CLOCK)
+    assert not FaultSet.NONE.has(FaultSet.CRASH)

@@ -4,9 +4,8 @@ import pytest
 
 from p2pd.core.decision import Outcome, Standing
 from p2pd.core.work import FULL, OuterRule
-from p2pd.sim.ends import IDLE_S
 from p2pd.sim.faults import FaultSet
-from p2pd.sim.fleet import FAULTS_END_S, FleetResult, FleetShape, draw_split, run_fleet
+from p2pd.sim.fleet import FleetResult, FleetShape, run_fleet
 from p2pd.sim.liars import Lie
 
 SEEDS = range(2)
@@ -42,23 +41,11 @@ def test_i04_the_outer_state_is_certified_with_each_head_and_survives_all_faults
         assert (after != before) == moved  # the state of a head that was not promoted is not kept
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("faults", [FaultSet.NONE, FaultSet.NETWORK, FaultSet.CRASH])
+@pytest.mark.parametrize("seed", range(1))
+@pytest.mark.parametrize("faults", [one for one in FaultSet if one is not FaultSet.ALL])
 def test_each_set_of_faults_is_survived(seed: int, faults: FaultSet) -> None:
     result = run_fleet(seed, FleetShape(windows=3, faults=faults))
     assert result.checkers.violations == []
-
-
-def test_partitions_split_validators_for_longer_than_their_links_live() -> None:
-    names = FleetShape().names()
-    cuts = [cut for seed in range(20) for cut in draw_split(seed, names)]
-    assert len(cuts) > 8
-    for cut in cuts:
-        assert cut.until_s - cut.from_s > IDLE_S
-        assert cut.until_s < FAULTS_END_S
-        for side in (cut.partition.left, cut.partition.right):
-            assert any(name.startswith("validator") for name in side)
-    assert draw_split(0, FleetShape(validators=1, quorum=1).names()) == ()
 
 
 def lying(name: str, lie: Lie, seed: int, faults: FaultSet = FaultSet.NONE) -> FleetResult:
