@@ -42,13 +42,13 @@ class ChunkTimes(FileBlobStore):
         super().__init__(directory, StoreSettings(quota_bytes=0), on_damage=_damaged)
         self.times_s: list[float] = []
         self.half = trio.Event()
+        """Set when as many chunks are here as are missing."""
 
     async def write(self, artifact: ArtifactId, index: int, data: bytes) -> None:
         await super().write(artifact, index, data)
         self.times_s.append(trio.current_time())
-        if 2 * len(self.missing(artifact)) <= len(self.times_s) and not self.half.is_set():
+        if not self.half.is_set() and len(self.missing(artifact)) <= len(self.times_s):
             self.half.set()
-            tell_parent(half=len(self.times_s))
 
 
 def _damaged(artifact: ArtifactId, what: str) -> None:
@@ -101,8 +101,15 @@ async def serve(node: Node) -> None:
 async def fetch(node: Node, blobs: ChunkTimes, artifact: str, providers: Sequence[str]) -> None:
     peers = [await connect(node, provider) for provider in providers]
     wanted = Wanted(ArtifactId(bytes.fromhex(artifact)), ArtifactKind.HEAD, SCHEMA, MAX_BYTES)
+
+    async def tell_half() -> None:
+        await blobs.half.wait()
+        tell_parent(half=len(blobs.times_s))
+
     started_s = trio.current_time()
-    await node.transfer.fetch(wanted, peers)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(tell_half)
+        await node.transfer.fetch(wanted, peers)
     tell_parent(
         seconds=trio.current_time() - started_s,
         received_bytes=node.transfer.received_bytes,

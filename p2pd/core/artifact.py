@@ -1,5 +1,6 @@
 """Artifacts: big immutable byte strings, named by the hash of their manifest, moved in chunks of 1 MiB."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from hashlib import sha256
@@ -53,6 +54,19 @@ class Manifest:
 
 def chunk_count(size_bytes: int) -> int:
     return -(-size_bytes // CHUNK_BYTES)
+
+
+def held_chunks(count: int, missing: Iterable[int]) -> bytes:
+    """One bit for each of count chunks, the lowest bit of the first byte first; missing ones are 0."""
+    bits = bytearray(b"\xff" * (count // 8) + bytes([2 ** (count % 8) - 1]) * (count % 8 > 0))
+    for index in missing:
+        bits[index // 8] &= ~(1 << index % 8)
+    return bytes(bits)
+
+
+def holds(held: bytes, index: int) -> bool:
+    """Whether the bit of a chunk is set; False beyond the end."""
+    return index // 8 < len(held) and bool(held[index // 8] >> index % 8 & 1)
 
 
 def manifest_of(

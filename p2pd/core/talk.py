@@ -70,6 +70,13 @@ class GetChunk:
 
 
 @dataclass(frozen=True, slots=True)
+class GetHeld:
+    """Request: answered with a bit for each chunk of an artifact that the other holds."""
+
+    artifact: ArtifactId
+
+
+@dataclass(frozen=True, slots=True)
 class GetRecords:
     """Request: answered with the encoded Records after a height, as many as fit."""
 
@@ -119,6 +126,7 @@ Talk = (
     | Holdings
     | GetManifest
     | GetChunk
+    | GetHeld
     | GetRecords
     | GetPeers
     | GetRevision
@@ -136,6 +144,7 @@ _TAGS: dict[int, type[Talk]] = {
     19: GetPeers,
     20: GetRevision,
     21: GetChoices,
+    22: GetHeld,
 }
 _NUMBERS: dict[type, int] = {kind: tag for tag, kind in _TAGS.items()}
 

@@ -21,6 +21,7 @@ from p2pd.core.talk import GetChoices, Holdings, Inventory, Objects, Tip, dump_t
 from p2pd.core.validator.body import load_body
 from p2pd.core.validator.events import Adopted, ObjectSeen
 from p2pd.errors import NoRoomError, RemoteError, StoreError, UnreachableError
+from p2pd.node.asking import first_answer
 from p2pd.node.catch_up import CatchUp
 from p2pd.node.chronicle import Chronicle
 from p2pd.node.driver import Inbox, drive
@@ -39,6 +40,8 @@ RECONCILE_MOST_S = 5.0
 OBJECTS_BYTES = 2**18
 """Of envelopes in one control message."""
 REQUEST_S = 20.0
+STAGGER_S = 0.5
+"""A silent holder of choices holds up the next one so long."""
 KEPT_HEADS = 8
 """The last heads stay pinned; older ones make room when the quota asks for it."""
 
@@ -222,16 +225,15 @@ class Lane:
         """Asks again and again until somebody has those that were voted on, or the height is over."""
         height = self.pool.height
         request = dump_talk(GetChoices(self.setting.revision.id, value))
+
+        async def ask(holder: PeerId) -> bytes:
+            data = await self._hub.transport.request(holder, request, limit_bytes=MAX_RECORD_BYTES)
+            return load_body(data, value, limit_bytes=MAX_RECORD_BYTES)
+
         while self.pool.height == height:
-            for holder in holders:
-                try:
-                    with trio.move_on_after(REQUEST_S):
-                        data = await self._hub.transport.request(
-                            holder, request, limit_bytes=MAX_RECORD_BYTES
-                        )
-                        return load_body(data, value, limit_bytes=MAX_RECORD_BYTES)
-                except (RemoteError, UnreachableError):
-                    continue
+            found = await first_answer(holders, ask, stagger_s=STAGGER_S, limit_s=REQUEST_S)
+            if found is not None:
+                return found
             await trio.sleep(RECONCILE_S)
         return None
 

@@ -17,6 +17,7 @@ from p2pd.core.revision import SignedRevision
 from p2pd.core.talk import (
     GetChoices,
     GetChunk,
+    GetHeld,
     GetManifest,
     GetPeers,
     GetRecords,
@@ -224,6 +225,8 @@ class Node:
                 return await self.transfer.serve_manifest(peer, talk)
             case GetChunk():
                 return await self.transfer.serve_chunk(peer, talk)
+            case GetHeld():
+                return await self.transfer.serve_held(peer, talk)
             case GetRecords(revision=revision, after=after):
                 if not 0 <= after < MAX_HEIGHT:
                     raise RemoteError(f"{after} is no height")

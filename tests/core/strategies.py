@@ -29,6 +29,7 @@ from p2pd.core.signed import Signed
 from p2pd.core.talk import (
     GetChoices,
     GetChunk,
+    GetHeld,
     GetManifest,
     GetPeers,
     GetRecords,
@@ -56,7 +57,7 @@ from p2pd.core.work import (
 )
 
 TALKS: tuple[type, ...] = (
-    Objects, Tip, Inventory, Holdings, GetManifest, GetChunk, GetRecords, GetPeers, GetRevision, GetChoices,
+    Objects, Tip, Inventory, Holdings, GetManifest, GetChunk, GetHeld, GetRecords, GetPeers, GetRevision, GetChoices,
 )  # fmt: skip
 CONTENTS: tuple[Any, ...] = (
     Vote, Proposal, Update, Beacon, Release, Reduction, Report, PeerRecord,

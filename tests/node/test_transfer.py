@@ -10,7 +10,8 @@ from p2pd.core.encoding import encode
 from p2pd.core.ids import ArtifactId, PeerId
 from p2pd.core.talk import GetChunk
 from p2pd.errors import RemoteError, StoreError, UnreachableError
-from p2pd.node.transfer import Transfer, TransferSettings
+from p2pd.node.download import TransferSettings
+from p2pd.node.transfer import Transfer
 from p2pd.node.wanted import Wanted
 from p2pd.ports import Link
 from p2pd.sim.links import LinkFaults

@@ -11,9 +11,10 @@ from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, manifest_of
 from p2pd.core.encoding import encode
 from p2pd.core.hello import PROTOCOL_VERSION, Hello
 from p2pd.core.ids import ArtifactId, NetworkId, PeerId
-from p2pd.core.talk import GetChunk, GetManifest, load_talk
+from p2pd.core.talk import GetChunk, GetHeld, GetManifest, load_talk
 from p2pd.errors import RemoteError
-from p2pd.node.transfer import Transfer, TransferSettings
+from p2pd.node.download import TransferSettings
+from p2pd.node.transfer import Transfer
 from p2pd.node.wanted import Wanted
 from p2pd.ports import Link
 from p2pd.sim.links import LinkFaults
@@ -60,6 +61,10 @@ class Node:
                 if self.name.startswith("impostor"):
                     return encode(manifest_of(ArtifactKind.HEAD, SCHEMA, b"something else"))
                 return await self.transfer.serve_manifest(peer, get)
+            case GetHeld() as get:
+                if self.name.startswith("garbage"):
+                    return b"\xff" * 2
+                return await self.transfer.serve_held(peer, get)
             case GetChunk() as get:
                 self.asked[get.index] += 1
                 if self.name.startswith("garbage"):
