@@ -146,22 +146,26 @@ def _cohort(chain: Chain, decision: Decision) -> list[dict[str, object]]:
     choices = choices_of(chain, decision)
     if choices is None:
         return []
-    plan = record_at(chain, decision.height - 1).decision.state.plan
+    # Where the height before was leapt over, nobody here knows what was leased.
+    before = chain.record(decision.height - 1)
+    plan = record_at(chain, decision.height - 1).decision.state.plan if before else None
     entries = []
     for candidate in choices.cohort:
         update = candidate.update
-        lease = plan.lease_of(update.signer)
+        lease = plan.lease_of(update.signer) if plan else None
         entries.append(
             {
                 "update": update.id.hex(),
                 "peer": update.signer.hex(),
                 "verdict": candidate.verdict.name.lower(),
                 "samples": update.content.samples,
-                "leased": lease.samples if lease else 0,
+                "leased": None if plan is None else lease.samples if lease else 0,
                 "steps": update.content.steps,
                 "size_bytes": update.content.size_bytes,
                 "artifact": update.content.artifact.hex(),
-                "weight": weight_of(candidate, lease.samples if lease else 0),
+                "weight": None
+                if plan is None
+                else weight_of(candidate, lease.samples if lease else 0),
             }
         )
     return entries

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from p2pd.cli.reading import Chain
 from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest
-from p2pd.core.chain import check_record
+from p2pd.core.chain import check_jump, check_record
 from p2pd.core.decision import Decision, Record, artifacts_of
 from p2pd.core.derive import genesis_decision
 from p2pd.core.encoding import decode
@@ -80,7 +80,7 @@ def verify(chain: Chain) -> Verification:
     for found in _decisions(chain):
         if isinstance(found, Finding):
             findings.append(found)
-            break  # what follows a broken link cannot be checked
+            continue
         decisions += 1
         newest = tuple(zip(artifacts_of(found), CERTIFIED_KINDS, strict=False))
         for artifact in newest:
@@ -101,22 +101,25 @@ def verify(chain: Chain) -> Verification:
 def _decisions(chain: Chain) -> Iterator[Decision | Finding]:
     previous: Decision | None = None
     for height, data in chain.records():
-        wanted = 0 if previous is None else previous.height + 1
-        if height != wanted:
-            gap = (
-                f"height {wanted}" if height == wanted + 1 else f"heights {wanted} to {height - 1}"
-            )
-            yield Finding(gap, f"missing: the next one here is {height}", fault=True)
-            return
         try:
-            previous = _checked(chain, previous, load_record(data, chain.setting.genesis.network))
+            record = load_record(data, chain.setting.genesis.network)
+            decision = _checked(chain, previous, record)
         except RemoteError as error:
             what = str(error).removeprefix(f"height {height}: ")
             yield Finding(f"height {height}", what, fault=True)
             return
-        yield previous
+        if previous is not None and height > previous.height + 1:
+            yield _gap(previous.height, height)
+        yield decision
+        previous = decision
     if previous is None:
         yield Finding("height 0", "missing: there is no decision here", fault=True)
+
+
+def _gap(below: int, above: int) -> Finding:
+    """What a node that was far behind leapt over."""
+    where = f"height {below + 1}" if above == below + 2 else f"heights {below + 1} to {above - 1}"
+    return Finding(where, f"not here: height {above} is certified without", fault=False)
 
 
 def _checked(chain: Chain, previous: Decision | None, record: Record) -> Decision:
@@ -124,6 +127,8 @@ def _checked(chain: Chain, previous: Decision | None, record: Record) -> Decisio
     if previous is None:
         if record != Record(genesis_decision(setting), None):
             raise RemoteError("does not follow from the genesis and the signed revision")
+    elif record.decision.height > previous.height + 1:
+        check_jump(setting, previous, record)
     else:
         choices = load_choices(record.decision.choices, setting.genesis.network)
         check_record(setting, previous, record, choices)

@@ -85,6 +85,14 @@ class GetRecords:
 
 
 @dataclass(frozen=True, slots=True)
+class GetFarthest:
+    """Request: answered with the encoded Records of one: the farthest decision that who knows a height can check."""
+
+    revision: RevisionId
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
 class Records:
     records: tuple[bytes, ...]
 
@@ -128,6 +136,7 @@ Talk = (
     | GetChunk
     | GetHeld
     | GetRecords
+    | GetFarthest
     | GetPeers
     | GetRevision
     | GetChoices
@@ -145,6 +154,7 @@ _TAGS: dict[int, type[Talk]] = {
     20: GetRevision,
     21: GetChoices,
     22: GetHeld,
+    23: GetFarthest,
 }
 _NUMBERS: dict[type, int] = {kind: tag for tag, kind in _TAGS.items()}
 

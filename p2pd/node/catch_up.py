@@ -9,7 +9,7 @@ from p2pd.core.decision import Decision, Record
 from p2pd.core.derive import Setting
 from p2pd.core.encoding import decode
 from p2pd.core.ids import PeerId
-from p2pd.core.talk import GetRecords, Records, dump_talk
+from p2pd.core.talk import GetFarthest, GetRecords, Records, dump_talk
 from p2pd.errors import RemoteError, UnreachableError
 from p2pd.ports import Transport
 from p2pd.wire.records import MAX_RECORD_BYTES, load_record
@@ -18,6 +18,8 @@ RECORDS_BYTES = MAX_RECORD_BYTES
 REQUEST_S = 20.0
 PATIENCE_S = 2.0
 """A peer that takes longer does not keep the next one from being asked."""
+LEAP_HEIGHTS = 64
+"""Who is further behind takes the newest decision, and those at which the validators changed, not all between."""
 VAIN_MOST = 1024
 """Peers whose vain promises are remembered."""
 
@@ -30,6 +32,8 @@ class Chain(Protocol):
     def decision(self) -> Decision: ...
 
     async def adopt(self, record: Record) -> None: ...
+
+    async def leap(self, record: Record) -> None: ...
 
     def offended(self, peer: PeerId, why: str) -> None: ...
 
@@ -94,7 +98,10 @@ class CatchUp:
         """True if the chain has grown by what peer had to say."""
         setting = self._chain.setting
         before = self._chain.decision.height
-        request = dump_talk(GetRecords(setting.revision.id, before))
+        far = self._ahead.get(peer, 0) - before > LEAP_HEIGHTS
+        ask = GetFarthest if far else GetRecords
+        take = self._chain.leap if far else self._chain.adopt
+        request = dump_talk(ask(setting.revision.id, before))
         data = None
         try:
             with trio.move_on_after(REQUEST_S):
@@ -105,7 +112,7 @@ class CatchUp:
             return False
         try:
             for encoded in decode(Records, data, limit_bytes=RECORDS_BYTES).records:
-                await self._chain.adopt(load_record(encoded, setting.genesis.network))
+                await take(load_record(encoded, setting.genesis.network))
         except RemoteError as error:
             why = f"its decisions do not hold: {error}"
             self._chain.offended(peer, why)

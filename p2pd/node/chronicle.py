@@ -60,12 +60,51 @@ class Chronicle:
         rows = self._ledger.scan(
             Table.DECISIONS, self._revision, after=place(self._revision, height), limit=64
         )
-        for _, data in rows:
+        for key, data in rows:
             size += len(data)
-            if size > limit_bytes:
+            height += 1
+            if size > limit_bytes or key != place(self._revision, height):
                 break
             found.append(data)
         return tuple(found)
+
+    def farthest(self, height: int) -> tuple[bytes, ...]:
+        """The encoded record of the farthest decision that the set which follows a height has certified; () if none.
+
+        That is the newest one, or the first at which that set handed over to another. Heights may be missing here:
+        what this node leapt over itself.
+        """
+        first, last = self._above(height), self._ledger.last(Table.DECISIONS, self._revision)
+        if first is None or last is None:
+            return ()
+        members = self._members(first[1])
+        if self._members(last[1]) == members:
+            return (last[1],)
+        low, high = self._height(first[0]), self._height(last[0])
+        found = first[1]
+        while (
+            high - low > 1
+        ):  # what is at low is of that set, the first from high on is of a later one
+            middle = (low + high) // 2
+            row = self._above(middle - 1)
+            if row is not None and self._members(row[1]) == members:
+                low, found = self._height(row[0]), row[1]
+            else:
+                high = middle
+        return (found,)
+
+    def _above(self, height: int) -> tuple[bytes, bytes] | None:
+        """The first row above a height."""
+        after = place(self._revision, height)
+        rows = self._ledger.scan(Table.DECISIONS, self._revision, after=after, limit=1)
+        return rows[0] if rows else None
+
+    def _members(self, data: bytes) -> bytes:
+        """Hash of the set that signed a record."""
+        return self._read(data).decision.header.members
+
+    def _height(self, key: bytes) -> int:
+        return int.from_bytes(key[len(self._revision) :])
 
     async def adopt(self, record: Record) -> None:
         """Stores a decision and forgets what concerned only the heights before it."""

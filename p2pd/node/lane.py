@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import trio
 
 from p2pd.core.artifact import ArtifactKind
-from p2pd.core.chain import check_certified, check_derived
-from p2pd.core.decision import Decision, Outcome, Record, artifacts_of
+from p2pd.core.chain import check_certified, check_derived, check_jump
+from p2pd.core.decision import Decision, Record
 from p2pd.core.derive import Setting, genesis_decision
 from p2pd.core.gates import largest_artifact_bytes
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId, PublicKey, short
@@ -25,6 +25,7 @@ from p2pd.node.asking import first_answer
 from p2pd.node.catch_up import CatchUp
 from p2pd.node.chronicle import Chronicle
 from p2pd.node.driver import Inbox, drive
+from p2pd.node.heads import KEPT_HEADS, Heads
 from p2pd.node.steps import HeightTimes, Step, Steps
 from p2pd.node.supervision import Supervision
 from p2pd.node.transfer import Transfer
@@ -42,8 +43,6 @@ OBJECTS_BYTES = 2**18
 REQUEST_S = 20.0
 STAGGER_S = 0.5
 """A silent holder of choices holds up the next one so long."""
-KEPT_HEADS = 8
-"""The last heads stay pinned; older ones make room when the quota asks for it."""
 
 FOR_ALL = frozenset({"report"})
 VALIDATOR = "validator"
@@ -90,8 +89,7 @@ class Lane:
         self.chronicle = Chronicle(hub.ledger, setting)
         self._hub = hub
         self._plugin = plugin
-        self._heads: dict[int, tuple[ArtifactId, ...]] = {}
-        """Pinned, by height."""
+        self._heads = Heads(hub.blobs, hub.keep_every)
         self._kept: set[ArtifactId] = set()
         """Pinned until the open height is adopted."""
         self._adopting = trio.Lock()
@@ -152,10 +150,22 @@ class Lane:
             check_derived(self.setting, self.decision, record, choices)
             await self.chronicle.adopt(record)
             self._move_on(record.decision)
-            await self._keep_for_good(record.decision)
+            await self._heads.keep_for_good(record.decision)
+
+    async def leap(self, record: Record) -> None:
+        """Takes a later decision without those between. Raises RemoteError: its certificate does not show it."""
+        async with self._adopting:
+            if record.decision.height <= self.decision.height:
+                return
+            check_jump(self.setting, self.decision, record)
+            skipped = record.decision.height - self.decision.height - 1
+            await self.chronicle.adopt(record)
+            self._move_on(record.decision)
+            await self._heads.keep_for_good(record.decision)
+            log.info("leapt to height %d over %d decisions", record.decision.height, skipped)
 
     def _move_on(self, decision: Decision) -> None:
-        self._pin_head(decision)
+        self._heads.pin(decision)
         self._let_go()
         self.private.clear()
         waited = self.pool.advance(decision)
@@ -165,22 +175,6 @@ class Lane:
         for signed in waited:
             self._take(signed, None)
         self._calm.set()
-
-    def _pin_head(self, decision: Decision) -> None:
-        self._heads[decision.height] = certified = artifacts_of(decision)
-        for artifact in certified:
-            self._hub.blobs.pin(artifact, f"head {decision.height}")
-        for old in self._heads.pop(decision.height - KEPT_HEADS, ()):
-            self._hub.blobs.unpin(old, f"head {decision.height - KEPT_HEADS}")
-
-    async def _keep_for_good(self, decision: Decision) -> None:
-        every, heads = self._hub.keep_every, decision.state.progress.heads
-        promoted = heads > 0 and decision.header.outcome is Outcome.PROMOTED
-        if every and promoted and heads % every == 0:
-            try:
-                await self._hub.blobs.keep(decision.head)
-            except StoreError as error:  # pinned all the same, for as long as this process lives
-                log.warning("head %d may not be kept after a restart: %s", heads, error)
 
     def keep(self, artifact: ArtifactId) -> None:
         self._kept.add(artifact)
@@ -248,8 +242,8 @@ class Lane:
         for height in range(max(0, decision.height - KEPT_HEADS + 1), decision.height + 1):
             record = self.chronicle.record(height)
             if record is not None:
-                self._pin_head(record.decision)
-                await self._keep_for_good(record.decision)
+                self._heads.pin(record.decision)
+                await self._heads.keep_for_good(record.decision)
         for signed in self.own_objects():
             self._take(signed, None)
         self.role = self._plugin.at(self)

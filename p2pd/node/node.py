@@ -17,6 +17,7 @@ from p2pd.core.revision import SignedRevision
 from p2pd.core.talk import (
     GetChoices,
     GetChunk,
+    GetFarthest,
     GetHeld,
     GetManifest,
     GetPeers,
@@ -227,11 +228,8 @@ class Node:
                 return await self.transfer.serve_chunk(peer, talk)
             case GetHeld():
                 return await self.transfer.serve_held(peer, talk)
-            case GetRecords(revision=revision, after=after):
-                if not 0 <= after < MAX_HEIGHT:
-                    raise RemoteError(f"{after} is no height")
-                found = self._lane(revision).chronicle.records_after(after, RECORDS_ANSWER_BYTES)
-                return encode(Records(found))
+            case GetRecords() | GetFarthest():
+                return self._records(talk)
             case GetRevision(revision=revision):
                 return encode(self._lane(revision).signed)
             case GetChoices(revision=revision, value=value):
@@ -243,6 +241,14 @@ class Node:
                 return self.discovery.serve_peers(peer, talk)
             case _:
                 raise RemoteError(f"{type(talk).__name__} is no request")
+
+    def _records(self, talk: GetRecords | GetFarthest) -> bytes:
+        if not 0 <= talk.after < MAX_HEIGHT:
+            raise RemoteError(f"{talk.after} is no height")
+        chronicle = self._lane(talk.revision).chronicle
+        if isinstance(talk, GetFarthest):
+            return encode(Records(chronicle.farthest(talk.after)))
+        return encode(Records(chronicle.records_after(talk.after, RECORDS_ANSWER_BYTES)))
 
     def _lane(self, revision: RevisionId) -> Lane:
         lane = self.lanes.get(revision)

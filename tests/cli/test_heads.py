@@ -163,11 +163,15 @@ def test_another_genesis_decision_is_found(chain: Built) -> None:
     assert verify(chain) == {"height 0": "does not follow from the genesis and the signed revision"}
 
 
-def test_a_gap_is_named(chain: Built) -> None:
+def test_heights_that_a_late_node_leapt_over_are_named_and_are_no_fault(chain: Built) -> None:
     chain.edit("DELETE FROM decisions WHERE key = ?", chain.key(2))
-    assert verify(chain) == {"height 2": "missing: the next one here is 3"}
+    assert notes(chain) == {"height 2": "not here: height 3 is certified without"}
     chain.edit("DELETE FROM decisions WHERE key = ?", chain.key(1))
-    assert verify(chain) == {"heights 1 to 2": "missing: the next one here is 3"}
+    assert notes(chain) == {"heights 1 to 2": "not here: height 3 is certified without"}
+    rows = p2pd("heads", "show", "3", *chain.arguments, "--json").json["cohort"]
+    assert {(row["leased"], row["weight"]) for row in rows} == {(None, None)}
+    chain.edit("DELETE FROM decisions WHERE key = ?", chain.key(0))
+    assert list(verify(chain)) == ["height 3"]
 
 
 def test_a_report_that_nobody_signed_is_found(chain: Built) -> None:

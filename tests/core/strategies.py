@@ -29,6 +29,7 @@ from p2pd.core.signed import Signed
 from p2pd.core.talk import (
     GetChoices,
     GetChunk,
+    GetFarthest,
     GetHeld,
     GetManifest,
     GetPeers,
@@ -58,6 +59,7 @@ from p2pd.core.work import (
 
 TALKS: tuple[type, ...] = (
     Objects, Tip, Inventory, Holdings, GetManifest, GetChunk, GetHeld, GetRecords, GetPeers, GetRevision, GetChoices,
+    GetFarthest,
 )  # fmt: skip
 CONTENTS: tuple[Any, ...] = (
     Vote, Proposal, Update, Beacon, Release, Reduction, Report, PeerRecord,

@@ -1,6 +1,7 @@
 """One revision on a node: its chain, its open height, and who may have what."""
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -16,7 +17,8 @@ from p2pd.core.validator.body import dump_body
 from p2pd.core.voting.exchange import Inventory
 from p2pd.core.work import OuterRule
 from p2pd.errors import RemoteError
-from p2pd.node.lane import KEPT_HEADS
+from p2pd.node.catch_up import LEAP_HEIGHTS
+from p2pd.node.heads import KEPT_HEADS
 from p2pd.ports import Link, Table
 from p2pd.wire.envelope import dump, seal
 from p2pd.wire.records import dump_record
@@ -33,6 +35,7 @@ from tests.core.builders import (
     prevote,
     record,
     running,
+    two_faces,
     update,
 )
 from tests.node.node_bench import Bench, Running, on_bench
@@ -116,6 +119,85 @@ def test_i03_catching_up_goes_on_with_another_peer_where_one_serves_what_does_no
         await trio.sleep(10.0)
         assert liar.asked > 0
         assert new.lane.decision.id == SECOND.id
+
+    on_bench(main)
+
+
+@cache
+def long_chain() -> tuple[Decision, ...]:
+    """Idle heights by four validators, of whom one is suspended at height 5, and then by three."""
+    decisions = [GENESIS]
+    while len(decisions) <= LEAP_HEIGHTS + 10:
+        previous = decisions[-1]
+        evidence = (two_faces(5, VALIDATORS[3]),) if previous.height == 4 else ()
+        decisions.append(follow(previous, choices(previous, evidence=evidence)))
+    return tuple(decisions[1:])
+
+
+async def leaping(bench: Bench, *decisions: Decision) -> tuple[Running, Running]:
+    old = await with_chain(bench, "old", *decisions)
+    new = await bench.start("new", STRANGER, "viewer")
+    await bench.link(new, old)
+    await trio.sleep(5.0)
+    return old, new
+
+
+def test_i02_who_is_far_behind_learns_where_the_set_changed_and_the_newest_decision() -> None:
+    chain = long_chain()
+
+    async def main(bench: Bench) -> None:
+        old, new = await leaping(bench, *chain)
+        assert [one.height for one in new.role.adopted] == [5, chain[-1].height]
+        assert new.lane.decision.id == chain[-1].id
+        # From there on, one after the other, and for others as well.
+        following = follow(chain[-1], choices(chain[-1]))
+        await old.lane.adopt(record(following))
+        third = await bench.start("third", TRAINERS[4], "viewer")
+        await bench.link(third, new)
+        await trio.sleep(5.0)
+        assert new.lane.decision.id == third.lane.decision.id == following.id
+        assert [one.height for one in third.role.adopted] == [5, following.height]
+
+    on_bench(main)
+
+
+def test_who_is_a_little_behind_takes_each_decision() -> None:
+    chain = long_chain()[:LEAP_HEIGHTS]
+
+    async def main(bench: Bench) -> None:
+        _, new = await leaping(bench, *chain)
+        assert [one.height for one in new.role.adopted] == [one.height for one in chain]
+
+    on_bench(main)
+
+
+def test_a_node_that_leapt_goes_on_from_there_after_a_restart() -> None:
+    chain = long_chain()
+
+    async def main(bench: Bench) -> None:
+        _, new = await leaping(bench, *chain)
+        new.life.cancel()
+        await trio.sleep(0.1)
+        again = await bench.start("new", STRANGER, "viewer", ledger=new.ledger)
+        assert again.lane.decision.id == chain[-1].id
+        assert again.lane.chronicle.records_after(0, 2**20) == ()
+        assert again.lane.chronicle.records_after(4, 2**20) == (dump_record(record(chain[4])),)
+
+    on_bench(main)
+
+
+def test_i03_a_leap_to_what_the_known_set_did_not_certify_is_not_made() -> None:
+    newest = long_chain()[-1]
+    lie = encode(Records((dump_record(record(newest)),)))
+
+    async def main(bench: Bench) -> None:
+        new = await bench.start("new", STRANGER, "viewer")
+        liar = Liar(lie)  # the set of height 1 never signed that: it changed at height 5
+        await meet_liar(bench, liar, new)
+        await trio.sleep(5.0)
+        assert liar.asked > 0
+        assert new.lane.decision.id == GENESIS.id
+        assert new.node.transport.links() == ()
 
     on_bench(main)
 
@@ -321,10 +403,10 @@ def test_i10_head_and_outer_state_are_pinned_for_as_many_heights_as_are_kept() -
     async def main(bench: Bench) -> None:
         one = await bench.start("one", VALIDATORS[0])
         for decision in decisions[:-1]:
-            one.lane._pin_head(decision)
+            one.lane._heads.pin(decision)
         first, last = decisions[1], decisions[-1]
         assert all(artifact in one.blobs._pins for artifact in artifacts_of(first))
-        one.lane._pin_head(last)
+        one.lane._heads.pin(last)
         assert all(artifact in one.blobs._pins for artifact in artifacts_of(last))
         assert decisions[0].head not in one.blobs._pins
 
