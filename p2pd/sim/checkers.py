@@ -101,6 +101,17 @@ class Checkers:
         height = decision.height
         if height != self.tips.get(name, height - 1) + 1:
             self.fail("I10", height, f"{name} adopts {height} upon {self.tips[name]}")
+        self._note_adopted(name, record)
+
+    def on_leapt(self, name: str, record: Record) -> None:
+        """Called with a decision that a node which was far behind has made durable without those between."""
+        height = record.decision.height
+        if height <= self.tips.get(name, -1):
+            self.fail("I10", height, f"{name} leaps to {height} from {self.tips[name]}")
+        self._note_adopted(name, record)
+
+    def _note_adopted(self, name: str, record: Record) -> None:
+        decision, height = record.decision, record.decision.height
         self.tips[name] = height
         self._agree(name, decision)
         previous = self.chain.get(height - 1)

@@ -73,6 +73,13 @@ class WatchedLane(Lane):
             self.told = self.decision.height
             self.checkers.on_adopted(self.name, record)
 
+    async def leap(self, record: Record) -> None:
+        before = self.decision.height
+        await Lane.leap(self, record)
+        if before < self.decision.height and self.decision.id == record.decision.id:
+            self.told = self.decision.height
+            self.checkers.on_leapt(self.name, record)
+
     def _counts_otherwise(self) -> bool:
         return (
             isinstance(self.setting, VisibleSetting)

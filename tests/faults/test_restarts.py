@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from p2pd.core.ids import ArtifactId
+from p2pd.node.catch_up import LEAP_HEIGHTS
 from p2pd.sim.links import Partition
 from tests.faults.scene import Scene, calm, play, promoted
 
@@ -63,6 +64,25 @@ def test_a_newcomer_takes_the_newest_of_what_its_neighbours_offer_and_that_alone
         assert held == set(), "an old head was fetched too"
 
     play(script, calm(trainers=4))
+
+
+def test_who_comes_very_late_leaps_and_works_on() -> None:
+    async def script(scene: Scene) -> None:
+        scene.start(*(name for name in scene.fleet.shape.names() if name != "trainer4"))
+        await scene.promotes(LEAP_HEIGHTS + 2, limit_s=1500)
+        scene.start("trainer4")
+        life, peer = scene.fleet.lives["trainer4"], scene.peer("trainer4")
+        await scene.until(
+            "the latecomer has a lease", lambda: scene.tip.state.plan.lease_of(peer) is not None
+        )
+        assert life.lane is not None
+        held = [life.lane.chronicle.record(height) is None for height in range(1, LEAP_HEIGHTS)]
+        assert all(held), "it fetched what it could leap over"
+        await scene.promotes(scene.tip.state.progress.heads + 3)
+        row = next(row for row in scene.tip.state.standing if row.peer == peer)
+        assert row.delivered >= 2
+
+    play(script, calm(trainers=4), paces={f"trainer{n}": 0.2 for n in range(1, 5)})
 
 
 def test_fifty_peers_that_die_one_by_one_take_nobody_with_them(

@@ -233,6 +233,8 @@ def test_i10_a_tip_that_goes_back_or_jumps_is_seen() -> None:
     made = checkers()
     made.on_adopted("validator1", record(FIRST))
     assert found(made) == [("I10", 1)]
+    made.on_leapt("validator1", record(FIRST))
+    assert found(made) == [("I10", 1), ("I10", 1)]
 
 
 def test_liveness_no_end_in_time_is_seen() -> None:
