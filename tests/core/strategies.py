@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest
+from p2pd.core.codecs import CODECS
 from p2pd.core.decision import Decision, Record
 from p2pd.core.genesis import Genesis, Seat, SignedGenesis
 from p2pd.core.hello import Hello, PeerRecord
@@ -184,4 +185,5 @@ def _revisions() -> SearchStrategy[Revision]:
     plain = {name: any_of(kind) for name, kind in hints.items()}
     names = st.text(min_size=1, max_size=20)
     narrow = {"study": names, "experiment": names, "name": names, "head": ids, "seed": ids}
+    narrow["codec"] = st.sampled_from(CODECS)
     return st.builds(Revision, **(plain | narrow))
