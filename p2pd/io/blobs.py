@@ -81,7 +81,7 @@ class FileBlobStore:
         on_room: Callable[[NoRoomError | None], None] = lambda _: None,
         disk_free: Callable[[Path], int] = free_bytes,
     ) -> None:
-        """on_room hears of each refusal for want of room, and by None that something found room."""
+        """on_room hears of each refusal for want of room, and by None that as much found room again."""
         self._directory = directory
         self._settings = settings
         self._on_damage = on_damage
@@ -91,6 +91,8 @@ class FileBlobStore:
         self._room = trio.Lock()
         self._threads = trio.CapacityLimiter(THREADS)
         self._names = itertools.count(1)
+        self._refused_bytes = 0
+        """What was refused last; 0 once as much was granted."""
         self._outputs: dict[Path, int] = {}
         """Files that subprocesses are writing, with the size they may come to."""
         survey = self._files.survey()
@@ -269,8 +271,9 @@ class FileBlobStore:
         free, reserve = self._disk_free(self._directory), self._settings.reserve_bytes
         if free - len(data) < reserve:
             raise self._no_room(
+                entry.manifest.size_bytes,
                 f"the disk has {free} bytes free and store.reserve_bytes keeps {reserve}: "
-                "free some space"
+                "free some space",
             )
         write = self._files.write_chunk
         await self._blocking(write, entry.artifact, entry.manifest, index, data)
@@ -324,10 +327,13 @@ class FileBlobStore:
             lacking -= victim.size_bytes
         if lacking > 0:
             raise self._no_room(
+                size_bytes,
                 f"no room for {what} of {size_bytes} bytes, {lacking} bytes lacking: "
-                + ("raise store.quota_bytes" if quota >= disk else "free some disk space")
+                + ("raise store.quota_bytes" if quota >= disk else "free some disk space"),
             )
-        self._on_room(None)
+        if size_bytes >= self._refused_bytes > 0:
+            self._refused_bytes = 0
+            self._on_room(None)
         for victim in victims:  # all at once: nobody may pin or read one while its files go
             owner: dict[ArtifactId, int] | dict[ArtifactId, _Entry]
             owner = self._damaged if victim.damaged else self._entries
@@ -337,8 +343,9 @@ class FileBlobStore:
                 remove = self._files.remove_damaged if victim.damaged else self._files.remove
                 await self._blocking(remove, victim.artifact)
 
-    def _no_room(self, why: str) -> NoRoomError:
+    def _no_room(self, size_bytes: int, why: str) -> NoRoomError:
         error = NoRoomError(f"{self._directory}: {why}")
+        self._refused_bytes = size_bytes
         self._on_room(error)
         return error
 
@@ -374,6 +381,7 @@ class FileBlobStore:
         try:
             return await trio.to_thread.run_sync(function, *arguments, limiter=self._threads)
         except NoRoomError as error:  # somebody else was faster than our own look at the disk
+            self._refused_bytes = max(1, self._refused_bytes)
             self._on_room(error)
             raise
 

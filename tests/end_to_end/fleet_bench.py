@@ -123,6 +123,7 @@ def found(
     quorum: int = 1,
     lease_shards: int = 30,
     deadline_s: float = 60.0,
+    check_limit_s: float = 10.0,
     workload: WorkloadSpec | None = None,
 ) -> Founded:
     genesis = _genesis(directory, validators, quorum)
@@ -131,7 +132,7 @@ def found(
         lease_shards=lease_shards,
         max_lease_shards=lease_shards,
         deadline_ms=round(deadline_s * 1000),
-        check_limit_ms=10_000,
+        check_limit_ms=round(check_limit_s * 1000),
         settle_ms=300,
     )
     revision = replace(

@@ -42,7 +42,7 @@ class Bench:
         self.free_bytes = free_bytes
         self.damage: list[tuple[ArtifactId, str]] = []
         self.room: list[str] = []
-        """Why there was none; an empty one where there was."""
+        """Why there was none; an empty one where there was again."""
         self.open()
 
     def open(self) -> None:

@@ -60,13 +60,17 @@ def test_room_for_an_output_is_made_before_it_is_written_and_promised_until_then
     run(write)
 
 
-def test_each_refusal_and_each_success_is_told(tmp_path: Path) -> None:
-    bench = Bench(tmp_path / "blobs", StoreSettings(quota_bytes=1000, reserve_bytes=0))
+def test_a_refusal_is_told_and_that_as_much_finds_room_again(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "blobs", StoreSettings(quota_bytes=0, reserve_bytes=0), 1000)
     bench.put(content(1, 100))
     with pytest.raises(NoRoomError) as refused:
         bench.put(content(2, 2000))
-    bench.put(content(3, 100))
-    assert bench.room == ["", str(refused.value), ""]
+    bench.put(content(3, 100))  # finds room, and that says nothing of what is larger
+    assert bench.room == [str(refused.value)]
+    bench.free_bytes = 3000
+    bench.put(content(2, 2000))
+    bench.put(content(4, 100))
+    assert bench.room == [str(refused.value), ""]
 
 
 def test_i10_bytes_that_changed_on_disk_are_found_before_they_are_used(bench: Bench) -> None:
