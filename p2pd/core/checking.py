@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from p2pd.core.decision import Decision, PlanState
 from p2pd.core.derive import UNDECIDED, Setting
-from p2pd.core.gates import gate, lease_behind
+from p2pd.core.gates import lease_behind
 from p2pd.core.ids import ArtifactId, PublicKey, UpdateId
-from p2pd.core.messages import ChoiceKind, Choices, Update, accusation
+from p2pd.core.messages import ChoiceKind, Choices, accusation
 from p2pd.core.revision import Schedule
 from p2pd.core.signed import Signed
 from p2pd.core.standing import may_serve
@@ -62,10 +62,9 @@ def _check_cohort(setting: Setting, previous: Decision, choices: Choices, member
         raise RemoteError("an idle height has no cohort")
     _ascending([c.update.id for c in choices.cohort], "cohort")
     _ascending(sorted(c.update.signer for c in choices.cohort), "trainers of a cohort")
-    scope = setting.scope(previous.height + 1)
     disputed = objected(choices.grounds, members, len(choices.cohort))
     for candidate in choices.cohort:
-        lease_behind(candidate.update, previous, scope)
+        lease_behind(setting, candidate.update, previous)
         if candidate.verdict is Verdict.DISPUTED and candidate.update.id not in disputed:
             raise RemoteError("an update is called disputed without grounds")
 
@@ -162,9 +161,3 @@ def check_verdicts(choices: Choices, found: Mapping[UpdateId, Verdict]) -> tuple
         if candidate.verdict is not Verdict.DISPUTED and candidate.verdict is not mine:
             reasons.append(Reason(ReasonKind.VERDICT, candidate.update.id, int(mine)))
     return tuple(reasons)
-
-
-def untouched(setting: Setting, previous: Decision, update: Signed[Update]) -> Verdict:
-    """The verdict of the gates that need no tensors."""
-    lease = lease_behind(update, previous, setting.scope(previous.height + 1))
-    return gate(update, previous, lease, setting.revision.update_schema)

@@ -95,7 +95,7 @@ class Pool:
     def _check_author(self, signed: Signed[Any]) -> None:
         content, state = signed.content, self.previous.state
         if isinstance(content, Update):
-            lease_behind(signed, self.previous, signed.scope)
+            lease_behind(self.setting, signed, self.previous)
         elif isinstance(content, Release):
             if content.plan != self.previous.id or state.plan.lease_of(signed.signer) is None:
                 raise RemoteError("release of a lease that does not exist")

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
-from p2pd.core.checking import untouched
 from p2pd.core.decision import Decision, PlanState
 from p2pd.core.derive import Setting, inputs_hash, merge_job
+from p2pd.core.gates import gate
 from p2pd.core.ids import ArtifactId, PeerId, UpdateId
 from p2pd.core.messages import Beacon, Reduction, Release, Service, Update
 from p2pd.core.signed import Signed
@@ -121,7 +121,7 @@ class Reducer:
         if self.window.entry_of(update.signer) is not None:
             return
         try:
-            verdict = untouched(self.setting, self.previous, update)
+            verdict = gate(self.setting, update, self.previous)
         except RemoteError:
             return
         entry = self.window.entries[UpdateId(update.id)] = Entry(update, None)

@@ -21,12 +21,25 @@ class Break(Enum):
     """A vote counts whether or not the quorum that it claims exists."""
     JUDGEMENT = "judgement"
     """A canary that rejects refuses what others are locked on, too."""
+    LEASE = "lease"
+    """An update may claim more than its lease holds."""
+    REPLAY = "replay"
+    """An update of an older window counts again."""
+    ARRIVAL = "arrival"
+    """Updates are merged in the order in which they arrived."""
+    DURABLE = "durable"
+    """A vote is sent before it is durable."""
+    EARLY = "early"
+    """A proposal is voted on before one's own window is over."""
 
 
 RULES = {
     Break.LOCK: Defence.LOCK,
     Break.COUNTING: Defence.COUNTING,
     Break.JUDGEMENT: Defence.JUDGEMENT,
+    Break.LEASE: Defence.LEASE,
+    Break.REPLAY: Defence.REPLAY,
+    Break.EARLY: Defence.EARLY,
 }
 """Rules of the core that a break switches off."""
 
@@ -40,6 +53,8 @@ class Attack:
     liars: tuple[tuple[str, Lie], ...] = ()
     doubts: float = 0.0
     """How often a validator's own samples reject a head that others accept."""
+    power_cuts: float = 0.0
+    """How often a validator loses its power as soon as it has sent a vote."""
 
 
 ATTACKS = {
@@ -51,4 +66,9 @@ ATTACKS = {
     Break.JUDGEMENT: Attack(
         validators=4, quorum=3, liars=(("validator1", Lie.DESERT),), doubts=0.3
     ),
+    Break.LEASE: Attack(liars=(("trainer1", Lie.GREED),)),
+    Break.REPLAY: Attack(validators=4, quorum=3, liars=(("validator1", Lie.REPEAT),)),
+    Break.ARRIVAL: Attack(),
+    Break.DURABLE: Attack(validators=2, quorum=2, power_cuts=0.1),
+    Break.EARLY: Attack(validators=4, quorum=3, liars=(("validator1", Lie.HASTE),)),
 }

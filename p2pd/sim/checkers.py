@@ -15,6 +15,7 @@ from p2pd.core.messages import Choices
 from p2pd.core.signed import Signed
 from p2pd.core.votes import NO_ROUND, Step, Vote
 from p2pd.core.work import Inspection, Merged, MergeJob, Verdict
+from p2pd.sim.windows import Windows
 from p2pd.sim.witness import Witness
 from p2pd.wire.signatures import verify
 
@@ -49,9 +50,11 @@ class Checkers:
     """Keys of which nobody can say any more what they signed."""
     violations: list[Violation] = field(default_factory=list)
     witness: Witness = field(init=False)
+    windows: Windows = field(init=False)
 
     def __post_init__(self) -> None:
         self.witness = Witness(self.fail, self.names)
+        self.windows = Windows(self.fail, self.setting, self.names)
 
     def fail(self, invariant: str, height: int, what: str) -> None:
         self.violations.append(Violation(self.seed, invariant, height, what))
@@ -76,6 +79,11 @@ class Checkers:
             what = f"{signed.kind} of round {content.round}, step {int(step)}, contradicts another"
             self.fail("I10", height, what)
         self.witness.on_sent(signed)
+        self.windows.on_sent(signed)
+
+    def on_heard(self, name: str, signed: Signed[Any]) -> None:
+        """Called with each object that an honest validator took in."""
+        self.windows.on_heard(signed)
 
     def on_opened(self, name: str, decision: Decision) -> None:
         """Called with the decision at which a started node takes up its chain."""
@@ -85,6 +93,7 @@ class Checkers:
             )
         # It may have died between making a decision durable and telling of it.
         self.tips[name] = decision.height
+        self.windows.on_entered(name, decision)
         self._agree(name, decision)
 
     def on_inspected(self, name: str, inspection: Inspection) -> None:
@@ -113,6 +122,7 @@ class Checkers:
     def _note_adopted(self, name: str, record: Record) -> None:
         decision, height = record.decision, record.decision.height
         self.tips[name] = height
+        self.windows.on_entered(name, decision)
         self._agree(name, decision)
         previous = self.chain.get(height - 1)
         if previous is not None and previous.id == decision.header.previous:
@@ -130,6 +140,7 @@ class Checkers:
             self.fail("I4", height, f"{name} holds another outer state than the first to adopt")
         elif new and height - 1 in self.chain:
             self.witness.on_decision(decision)
+            self.windows.on_decision(decision)
             self._check_work(self.chain[height - 1], decision)
 
     def _check_certificate(self, name: str, record: Record, previous: Decision) -> None:

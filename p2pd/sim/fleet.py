@@ -28,9 +28,10 @@ from p2pd.core.work import MILLION, MergeRule, OuterRule
 from p2pd.node.discovery import Seed
 from p2pd.node.node import Node, Parts
 from p2pd.node.plugins import load_role
-from p2pd.ports import RolePlugin, Worker
+from p2pd.ports import Math, RolePlugin, Worker
 from p2pd.sim import scripted
 from p2pd.sim.breaks import ATTACKS, RULES, Break
+from p2pd.sim.broken import ArrivalMath, LazyLedger
 from p2pd.sim.checkers import Checkers
 from p2pd.sim.drawing import draw_faults
 from p2pd.sim.faults import Cut, Fault, FaultSet, Weather, apply_faults
@@ -48,6 +49,7 @@ FAULTS_END_S = 90.0
 GRACE_S = 240.0
 """Virtual seconds after the last fault in which the run must come to its end."""
 POLL_S = 1.0
+POWER_OFF_S = (0.2, 3.0)
 EPOCH_MS = 1_800_000_000_000
 SEED_ADDRESS = "10.0.0.1:7000"
 """Of the first node that joins."""
@@ -72,6 +74,8 @@ class FleetShape:
     """Names of nodes, and what each does wrong."""
     doubts: float = 0.0
     """How often a validator's own samples reject a head that others accept."""
+    power_cuts: float = 0.0
+    """How often a validator loses its power as soon as it has sent a vote."""
     without: tuple[str, ...] = ()
     """Nodes that never start: what remains of a fleet when its failure is made smaller."""
     only: tuple[int, ...] | None = None
@@ -87,6 +91,7 @@ class FleetShape:
             quorum=attack.quorum,
             liars=attack.liars,
             doubts=attack.doubts,
+            power_cuts=attack.power_cuts,
         )
 
     def weight_of(self, name: str) -> int:
@@ -232,21 +237,15 @@ class SimFleet:
         transport = self.network.join(life.name, peer_id(life.signer.key), hello)
         life.power_off = transport.power_off
         path = f"{self.seed}/{life.name}/{life.lives}"
-        math = scripted.ScriptedMath(
-            life.blobs,
-            Random(f"{path}/math"),
-            partial(self.checkers.on_inspected, life.name),
-            partial(self.checkers.on_merged, life.name),
-        )
         lie = self.lies.get(life.name)
         doubts = 0.0 if lie else self.shape.doubts
         worker: Worker = scripted.ScriptedWorker(life.blobs, Random(f"{path}/worker"), 0.02, doubts)
         parts = Parts(
             signer=life.signer,
             transport=transport,
-            ledger=life.ledger,
+            ledger=LazyLedger(life.ledger) if self.shape.broken is Break.DURABLE else life.ledger,
             blobs=life.blobs,
-            math=math,
+            math=self._math(life, Random(f"{path}/math")),
             worker=LyingWorker(worker, life.blobs, lie) if lie else worker,
             dice=Random(f"{path}/overlay"),
             now_ms=lambda: EPOCH_MS + round((trio.current_time() + life.clock_offset_s) * 1000),
@@ -257,6 +256,13 @@ class SimFleet:
         life.lanes = [lane]
         return node
 
+    def _math(self, life: Life, dice: Random) -> Math:
+        inspected = partial(self.checkers.on_inspected, life.name)
+        merged = partial(self.checkers.on_merged, life.name)
+        if self.shape.broken is Break.ARRIVAL:
+            return ArrivalMath(scripted.ScriptedMath(life.blobs, dice, inspected), merged)
+        return scripted.ScriptedMath(life.blobs, dice, inspected, merged)
+
     def _lane(self, node: Node, life: Life) -> WatchedLane:
         setting = self._setting(node)
         lie = self.lies.get(life.name)
@@ -264,10 +270,22 @@ class SimFleet:
             lane = WatchedLane(node, setting, self.revision, node.plugin)
         else:
             lane = LyingLane(node, setting, self.revision, node.plugin)
-            lane.lie, lane.unsaid = lie, set()
+            lane.lie, lane.unsaid, lane.past = lie, set(), []
             lane.tongue = tongue_of(lie, lane.sign, Random(f"{self.seed}/{life.name}/lies"))
         lane.checkers, lane.name = self.checkers, life.name
+        lane.voted = partial(
+            self._voted, life, Random(f"{self.seed}/{life.name}/{life.lives}/power")
+        )
         return lane
+
+    def _voted(self, life: Life, dice: Random) -> None:
+        if dice.random() < self.shape.power_cuts and trio.current_time() < FAULTS_END_S:
+            self.nursery.start_soon(self._cut_power, life.name, dice.uniform(*POWER_OFF_S))
+
+    async def _cut_power(self, name: str, length_s: float) -> None:
+        self.world.kill(name, silent=True)
+        await trio.sleep(length_s)
+        self.world.start(name)
 
     def _setting(self, node: Node) -> Setting:
         """The rules by which this node plays."""

@@ -41,12 +41,10 @@ class Lie(Enum):
     FALSE_JUST = "false just"
     """As a proposer it stays silent at first; later it claims quorums that never were."""
 
-    @property
-    def of_validator(self) -> bool:
-        return self in VALIDATORS_LIES
-
-
-VALIDATORS_LIES = frozenset({Lie.SPLIT, Lie.DESERT, Lie.FALSE_JUST})
+    REPEAT = "repeat"
+    """It proposes updates of older windows again."""
+    HASTE = "haste"
+    """It proposes as soon as a height begins, before anybody has delivered."""
 
 
 @dataclass(slots=True)

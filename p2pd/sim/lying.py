@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
-from p2pd.core.decision import Record
+from p2pd.core.decision import Decision, Record
 from p2pd.core.ids import ObjectId, PeerId
+from p2pd.core.messages import Update
 from p2pd.core.signed import Signed
 from p2pd.core.talk import Holdings, Objects, dump_talk
 from p2pd.node.lane import VALIDATOR, Lane
@@ -14,11 +15,16 @@ from p2pd.sim.lying_validators import Scene, Told, Tongue
 from p2pd.sim.watched import WatchedLane
 from p2pd.wire.envelope import dump
 
+REMEMBERED = 64
+"""Updates of the past that a liar has at hand."""
+
 
 class LyingLane(WatchedLane):
     lie: Lie
     tongue: Tongue | None = None
     """Of a validator."""
+    past: list[Signed[Update]]
+    """Of earlier windows, as heard."""
     unsaid: set[ObjectId]
     """What its machine believes to have said."""
 
@@ -44,10 +50,12 @@ class LyingLane(WatchedLane):
         links = self._hub.transport.links()
         return Scene(
             self.key,
+            self.decision,
             self.setting.scope(self.pool.height),
             self.setting.members(self.decision.state.suspended),
             frozenset(link.peer for link in links if VALIDATOR in link.hello.roles),
             tuple(one for one in self.pool.held.values() if one.author != self.key),
+            tuple(one for one in self.past if one.scope.height < self.pool.height),
         )
 
     async def adopt(self, record: Record) -> None:
@@ -62,8 +70,15 @@ class LyingLane(WatchedLane):
         if signed.author == self.key:
             return  # a liar knows what it said, and its machine must not find out
         Lane.receive(self, signed, source)
+        if isinstance(signed.content, Update):
+            self.past = [*self.past, signed][-REMEMBERED:]
         if self.tongue is not None:
             self._say(self.tongue.hear(signed, self._scene()))
+
+    def _move_on(self, decision: Decision) -> None:
+        super()._move_on(decision)
+        if self.tongue is not None:
+            self._say(self.tongue.enter(self._scene()))
 
     def on_holdings(self, link: Link, holdings: Holdings) -> int:
         """Passes on what others said, never what its machine believes to have said itself."""

@@ -1,17 +1,19 @@
 """Validators that lie: over the real machine, with their own key, they say what they like to whom they like."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Protocol
 
+from p2pd.core.decision import Decision, PlanState
 from p2pd.core.encoding import decode, encode
 from p2pd.core.ids import DecisionId, PeerId, PublicKey
-from p2pd.core.messages import Choices
+from p2pd.core.messages import Candidate, ChoiceKind, Choices
 from p2pd.core.signed import Scope, Signed
 from p2pd.core.votes import NO_ROUND, Step, Vote
 from p2pd.core.voting.members import Members
 from p2pd.core.voting.proposals import Proposal
+from p2pd.core.work import FULL, Verdict
 from p2pd.sim.liars import Lie, Sign
 
 
@@ -27,6 +29,7 @@ class Scene:
     """What a liar sees when it may speak."""
 
     me: PublicKey
+    previous: Decision
     scope: Scope
     """Of the open height."""
     members: Members
@@ -34,6 +37,8 @@ class Scene:
     """Other validators that are linked."""
     held: tuple[Signed[Any], ...]
     """What was heard of the open height."""
+    past: tuple[Signed[Any], ...]
+    """Updates of earlier heights."""
 
     def votes(self, step: Step, round_: int) -> dict[PeerId, Vote]:
         """Of the others, the first of each."""
@@ -59,6 +64,10 @@ class Tongue(Protocol):
 
     def hear(self, signed: Signed[Any], scene: Scene) -> Iterable[Told]:
         """What the liar says upon what it hears."""
+        ...
+
+    def enter(self, scene: Scene) -> Iterable[Told]:
+        """What the liar says at the beginning of a height."""
         ...
 
 
@@ -101,6 +110,9 @@ class TwoFaces:
         if self.deserts or self.done or not isinstance(signed.content, Vote):
             return []
         return self._second(scene, self.struck + 1)
+
+    def enter(self, scene: Scene) -> Iterable[Told]:
+        return []
 
     def _turn_to(self, height: int) -> None:
         if height > self.height:
@@ -189,6 +201,61 @@ class FalseJust:
     def hear(self, signed: Signed[Any], scene: Scene) -> Iterable[Told]:
         return []
 
+    def enter(self, scene: Scene) -> Iterable[Told]:
+        return []
+
+
+Reword = Callable[[Choices, Scene], Choices]
+
+
+@dataclass(slots=True)
+class Misproposer:
+    """Proposes other choices than it should. To its own false proposals it says nothing, as it need not."""
+
+    sign: Sign
+    reword: Reword
+    at_once: bool = False
+    """Does not wait for the window to end."""
+
+    def tell(self, signed: Signed[Any], scene: Scene) -> Iterable[Told]:
+        content = signed.content
+        if isinstance(content, Vote) and scene.proposes(content.round):
+            return []
+        if not isinstance(content, Proposal) or content.pol != NO_ROUND:
+            return [Told(signed)]
+        if self.at_once and content.round == 0:
+            return []
+        return self._propose(content.round, decode(Choices, content.choices), scene)
+
+    def hear(self, signed: Signed[Any], scene: Scene) -> Iterable[Told]:
+        return []
+
+    def enter(self, scene: Scene) -> Iterable[Told]:
+        running = scene.previous.state.plan.state is PlanState.RUNNING
+        if self.at_once and running and scene.proposes(0):
+            return self._propose(0, Choices(ChoiceKind.WINDOW, (), (), (), (), ()), scene)
+        return []
+
+    def _propose(self, round_: int, choices: Choices, scene: Scene) -> Iterable[Told]:
+        content = Proposal(round_, NO_ROUND, encode(self.reword(choices, scene)), ())
+        return [Told(self.sign("proposal", scene.scope, content), scene.others)]
+
+
+def unchanged(choices: Choices, scene: Scene) -> Choices:
+    return choices
+
+
+def with_old_updates(choices: Choices, scene: Scene) -> Choices:
+    """In place of each trainer's update one of an earlier window, where it still has a lease."""
+    old = {one.signer: one for one in scene.past}
+    cohort = [
+        Candidate(old[one.update.signer], Verdict.ACCEPTED, FULL)
+        if one.update.signer in old
+        else one
+        for one in choices.cohort
+    ]
+    return replace(choices, cohort=tuple(sorted(cohort, key=lambda one: one.update.id)))
+
 
 def tongue_of(lie: Lie, sign: Sign, dice: Random) -> Tongue | None:
     """None for what is no validator's lie."""
@@ -197,5 +264,9 @@ def tongue_of(lie: Lie, sign: Sign, dice: Random) -> Tongue | None:
             return TwoFaces(sign, lie is Lie.DESERT)
         case Lie.FALSE_JUST:
             return FalseJust(sign)
+        case Lie.REPEAT:
+            return Misproposer(sign, with_old_updates)
+        case Lie.HASTE:
+            return Misproposer(sign, unchanged, at_once=True)
         case _:
             return None

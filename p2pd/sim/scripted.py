@@ -40,9 +40,12 @@ TRAIN_SAMPLES = 1600
 SHARD_SAMPLES = 16
 
 
+Values = tuple[int, int, int, int]
+
+
 @dataclass(frozen=True, slots=True)
 class Vector:
-    values: tuple[int, int, int, int]
+    values: Values
 
 
 START = Vector((0, 0, 0, 0))
@@ -58,7 +61,7 @@ def load_vector(blobs: MemoryBlobs, artifact: ArtifactId) -> Vector:
 
 @dataclass(slots=True)
 class ScriptedMath:
-    """Port Math. The merge is a weighted mean of integers, so every node gets the same bits."""
+    """Port Math. The merge is a weighted mean of integers, one left fold, as exact as its order."""
 
     blobs: MemoryBlobs
     dice: Random
@@ -78,16 +81,15 @@ class ScriptedMath:
 
     async def merge(self, job: MergeJob) -> Merged:
         await trio.sleep(self.dice.uniform(0.05, 0.4))
-        total = sum(one.weight for one in job.inputs)
         vectors = [load_vector(self.blobs, one.artifact).values for one in job.inputs]
-        merged = [
-            sum(v[n] * one.weight for v, one in zip(vectors, job.inputs, strict=True)) // total
-            for n in range(4)
-        ]
+        merged, total = vectors[0], 0
+        for values, one in zip(vectors, job.inputs, strict=True):
+            merged = _mean(merged, total, values, one.weight)
+            total += one.weight
         outer = None
         if job.optimizer.keeps_state:
             merged, outer = await self._step(job, merged)
-        payload = encode(Vector((merged[0], merged[1], merged[2], merged[3])))
+        payload = encode(Vector(merged))
         head = await self.blobs.put(ArtifactKind.HEAD, job.schema.id, payload)
         norms = tuple(isqrt(sum(value * value for value in v)) for v in vectors)
         clips = (FULL,) * len(job.inputs)
@@ -95,7 +97,7 @@ class ScriptedMath:
         self.merged(job, result)
         return result
 
-    async def _step(self, job: MergeJob, merged: list[int]) -> tuple[list[int], ArtifactId]:
+    async def _step(self, job: MergeJob, merged: Values) -> tuple[Values, ArtifactId]:
         """Nesterov momentum in whole numbers."""
         base = load_vector(self.blobs, job.base).values
         before = load_vector(self.blobs, job.outer) if job.outer is not None else START
@@ -110,7 +112,8 @@ class ScriptedMath:
         ]
         payload = encode(Vector((speed[0], speed[1], speed[2], speed[3])))
         schema = outer_schema(job.schema)
-        return head, await self.blobs.put(ArtifactKind.OUTER, schema.id, payload)
+        after = (head[0], head[1], head[2], head[3])
+        return after, await self.blobs.put(ArtifactKind.OUTER, schema.id, payload)
 
     async def self_test(self) -> None:
         await trio.lowlevel.checkpoint()
@@ -157,6 +160,13 @@ class ScriptedWorker:
             loss += 2 * loss + MILLION  # beyond what the canary lets pass
         private = tuple(loss + draw.randrange(100_000) for _ in range(job.private_samples))
         return Evaluation(job.head, True, metric, loss, 100, private)
+
+
+def _mean(one: Values, weight: int, other: Values, more: int) -> Values:
+    a, b, c, d = (
+        (x * weight + y * more) // (weight + more) for x, y in zip(one, other, strict=True)
+    )
+    return a, b, c, d
 
 
 def _loss(values: tuple[int, int, int, int] | list[int]) -> int:

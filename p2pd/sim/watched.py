@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import trio
 
@@ -45,6 +46,8 @@ class WatchedLane(Lane):
 
     checkers: Checkers
     name: str
+    voted: Callable[[], None]
+    """Called once a vote is out."""
     told = 0
     """Height of the last decision that the checkers know of."""
 
@@ -57,6 +60,13 @@ class WatchedLane(Lane):
         if signed.kind in ("vote", "proposal"):
             self.checkers.on_sent(signed)
         await Lane.publish(self, signed)
+        if signed.kind == "vote":
+            self.voted()
+
+    def receive(self, signed: Signed[Any], source: PeerId) -> None:
+        Lane.receive(self, signed, source)
+        if self.name.startswith("validator"):
+            self.checkers.on_heard(self.name, signed)
 
     async def adopt(self, record: Record) -> None:
         try:

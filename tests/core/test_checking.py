@@ -9,7 +9,6 @@ from p2pd.core.checking import (
     check_verdicts,
     most_present,
     objected,
-    untouched,
 )
 from p2pd.core.decision import Decision
 from p2pd.core.derive import UNDECIDED
@@ -301,9 +300,3 @@ def test_i05_verdicts_are_what_the_validator_found_itself() -> None:
     found[UpdateId(UPDATES[0].id)] = Verdict.LAYOUT
     (reason,) = check_verdicts(window(cohort=cohort), found)
     assert reason == Reason(ReasonKind.VERDICT, UPDATES[0].id, int(Verdict.LAYOUT))
-
-
-def test_tensors_are_looked_at_only_where_the_announcement_passes() -> None:
-    greedy = update(DEALT, TRAINERS[0], samples=21)
-    assert untouched(SETTING, DEALT, greedy) is Verdict.LEASE
-    assert untouched(SETTING, DEALT, UPDATES[0]) is Verdict.ACCEPTED

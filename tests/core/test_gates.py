@@ -17,8 +17,7 @@ LARGEST = largest_artifact_bytes(SCHEMA)
 
 
 def verdict(**changes: Any) -> Verdict:
-    signed = update(DEALT, TRAINERS[0], **changes)
-    return gate(signed, DEALT, lease_behind(signed, DEALT, SCOPE), SCHEMA)
+    return gate(SETTING, update(DEALT, TRAINERS[0], **changes), DEALT)
 
 
 @pytest.mark.parametrize(
@@ -50,11 +49,11 @@ def test_i03_an_update_without_a_lease_in_this_place_is_refused() -> None:
         replace(SCOPE, network=NetworkId(bytes(32))),
     ):
         with pytest.raises(RemoteError, match="update for height"):
-            lease_behind(replace(good, scope=scope), DEALT, SCOPE)
+            lease_behind(SETTING, replace(good, scope=scope), DEALT)
     with pytest.raises(RemoteError, match="another plan"):
-        lease_behind(update(DEALT, TRAINERS[0], plan=DecisionId(bytes(32))), DEALT, SCOPE)
+        lease_behind(SETTING, update(DEALT, TRAINERS[0], plan=DecisionId(bytes(32))), DEALT)
     with pytest.raises(RemoteError, match="holds no lease"):
-        lease_behind(update(DEALT, STRANGER), DEALT, SCOPE)
+        lease_behind(SETTING, update(DEALT, STRANGER), DEALT)
 
 
 def test_i08_an_artifact_may_be_as_large_as_its_schema_and_a_header() -> None:

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from p2pd.core.canary import judge
-from p2pd.core.checking import blocked_by, check_choices, check_verdicts, untouched
+from p2pd.core.checking import blocked_by, check_choices, check_verdicts
 from p2pd.core.decision import Decision
 from p2pd.core.derive import Setting, derive, inputs_hash, merge_job
+from p2pd.core.gates import gate
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId, UpdateId
 from p2pd.core.messages import Candidate, ChoiceKind, Choices, Update
 from p2pd.core.signed import Signed
@@ -165,7 +166,7 @@ class Desk:
 
     def known_verdict(self, update: Signed[Update]) -> Verdict | None:
         """None if its tensors have yet to be looked at."""
-        verdict = untouched(self.setting, self.previous, update)
+        verdict = gate(self.setting, update, self.previous)
         if verdict is not Verdict.ACCEPTED:
             return verdict
         inspection = self.inspections.get(update.content.artifact)

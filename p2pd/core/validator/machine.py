@@ -297,7 +297,8 @@ class Validator:
             case voting.Decided(certificate=certificate):
                 self._on_decided(certificate)
             case voting.Accuse(evidence=evidence):
-                self.window.add_evidence(evidence, self.now_s)
+                if voting.Defence.EVIDENCE not in self.seat.setting.defences_off:
+                    self.window.add_evidence(evidence, self.now_s)
             case voting.Closed():
                 self._close()
             case voting.Forked(first=first, second=second):

@@ -28,6 +28,14 @@ class Defence(Enum):
     LOCK = "lock"
     COUNTING = "counting"
     JUDGEMENT = "judgement"
+    LEASE = "lease"
+    """An update claims no more than its lease holds."""
+    REPLAY = "replay"
+    """An update is for the window that it is counted in."""
+    EARLY = "early"
+    """A proposal is held until one's own window is over."""
+    EVIDENCE = "evidence"
+    """Who is caught lying is suspended."""
 
 
 # Events

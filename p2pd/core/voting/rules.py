@@ -66,7 +66,7 @@ class Rules:
         """What is to be carried out, in this order; its reader takes it away."""
         self._members, self._scope, self._me = setup.members, setup.scope, setup.me
         self._sign, self._undecided = setup.sign, setup.undecided
-        self._checks = setup.checks
+        self._checks, self._off = setup.checks, setup.defences_off
         self._box, self._tally, self._results = box, box.tally, results
         self._voter = Voter(setup.members.undecided_round, setup.undecided, setup.defences_off)
         self._timers: dict[Timer, float] = {}
@@ -150,7 +150,7 @@ class Rules:
         if (loudest := self._tally.loudest_round()) > here.round:
             self._start_round(loudest, now_s)
             return True
-        if here.step == Step.IDLE and here.closed:
+        if here.step == Step.IDLE and (here.closed or self._hurried()):
             self._start_round(0, now_s)
             return True
         return (
@@ -159,6 +159,10 @@ class Rules:
             or self._on_prevotes(now_s)
             or self._on_precommits(now_s)
         )
+
+    def _hurried(self) -> bool:
+        """Never, while early proposals are held."""
+        return Defence.EARLY in self._off and self._box.shelf.get(0) is not None
 
     def _silent(self) -> bool:
         return self._me is None or self.memory.position.muted
