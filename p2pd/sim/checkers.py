@@ -31,12 +31,18 @@ class Violation:
     what: str
 
 
+def _stopped() -> float:
+    """The clock of those who do not ask for the time."""
+    return 0.0
+
+
 @dataclass(slots=True)
 class Checkers:
     seed: int
     setting: Setting
     names: dict[PeerId, str] = field(default_factory=dict)
     """Of honest nodes."""
+    now_s: Callable[[], float] = _stopped
     chain: dict[int, Decision] = field(default_factory=dict)
     """By height, as the first to adopt did."""
     tips: dict[str, int] = field(default_factory=dict)
@@ -54,7 +60,7 @@ class Checkers:
 
     def __post_init__(self) -> None:
         self.witness = Witness(self.fail, self.names)
-        self.windows = Windows(self.fail, self.setting, self.names)
+        self.windows = Windows(self.fail, self.setting, self.names, self.now_s)
 
     def fail(self, invariant: str, height: int, what: str) -> None:
         self.violations.append(Violation(self.seed, invariant, height, what))

@@ -158,6 +158,7 @@ class SimFleet:
             seed,
             Setting(self.genesis, self.revision.revision),
             {peer_id(self.signers[n].key): n for n in shape.names() if n not in self.lies},
+            trio.current_time,
         )
         drawn = shape.schedule(seed)
         self.faults = [

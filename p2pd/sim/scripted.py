@@ -155,10 +155,10 @@ class ScriptedWorker:
         await trio.sleep(self.dice.uniform(0.05, 0.3))
         loss = _loss(load_vector(self.blobs, job.head).values)
         metric = max(0, MILLION - loss // 13)
-        draw = Random(job.private_seed)
+        private_loss, draw = loss, Random(job.private_seed)
         if Random(f"{job.private_seed}/{job.head.hex()}").random() < self.doubts:
-            loss += 2 * loss + MILLION  # beyond what the canary lets pass
-        private = tuple(loss + draw.randrange(100_000) for _ in range(job.private_samples))
+            private_loss += 2 * loss + MILLION  # beyond what the canary lets pass
+        private = tuple(private_loss + draw.randrange(100_000) for _ in range(job.private_samples))
         return Evaluation(job.head, True, metric, loss, 100, private)
 
 

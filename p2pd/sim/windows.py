@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import trio
-
 from p2pd.core.decision import Decision, PlanState
 from p2pd.core.derive import Setting
 from p2pd.core.encoding import decode
@@ -29,6 +27,7 @@ class Windows:
     setting: Setting
     names: dict[PeerId, str]
     """Of honest nodes."""
+    now_s: Callable[[], float]
     entered: dict[int, Decision] = field(default_factory=dict)
     """By the height that is open after it."""
     opened_s: dict[int, dict[str, float]] = field(default_factory=dict)
@@ -43,12 +42,12 @@ class Windows:
         height = decision.height + 1
         self.entered.setdefault(height, decision)
         if name.startswith("validator"):
-            self.opened_s.setdefault(height, {}).setdefault(name, trio.current_time())
+            self.opened_s.setdefault(height, {}).setdefault(name, self.now_s())
 
     def on_heard(self, signed: Signed[Any]) -> None:
         if isinstance(signed.content, Update | Release):
             heard = self.settled.setdefault(signed.scope.height, {})
-            heard.setdefault(signed.signer, trio.current_time())
+            heard.setdefault(signed.signer, self.now_s())
 
     def on_sent(self, signed: Signed[Any]) -> None:
         """Called with each vote of an honest validator: nobody is for a decision before any window is over."""
@@ -64,7 +63,7 @@ class Windows:
         decision, opened_s = self.entered.get(height), self.opened_s.get(height, {})
         if decision is None or decision.state.plan.state is not PlanState.RUNNING:
             return True
-        now_s, heard = trio.current_time(), self.settled.get(height, {})
+        now_s, heard = self.now_s(), self.settled.get(height, {})
         first_s = min(opened_s.values(), default=now_s)
         roster = decision.state.plan.roster
         if all(lease.peer in heard for lease in roster):

@@ -6,6 +6,7 @@ import pytest
 from p2pd.core.gates import gate, largest_artifact_bytes, lease_behind
 from p2pd.core.ids import ArtifactId, DecisionId, NetworkId, TermId
 from p2pd.core.messages import Candidate, Release, Update
+from p2pd.core.voting.events import Defence
 from p2pd.core.work import DTYPE_BYTES, FULL, Schema, TensorSpec, Verdict
 from p2pd.errors import RemoteError
 from tests.core.builders import SETTING, STRANGER, TRAINERS, running, update
@@ -103,3 +104,21 @@ def test_a_schema_of_what_no_tensor_can_be_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=words):
         Schema((TensorSpec("t", dtype, shape, False),))
+
+
+def test_i07_without_its_defence_a_claim_beyond_the_lease_passes() -> None:
+    lax = replace(SETTING, defences_off=frozenset({Defence.LEASE}))
+    greedy = update(DEALT, TRAINERS[0], samples=21)
+    assert (gate(SETTING, greedy, DEALT), gate(lax, greedy, DEALT)) == (
+        Verdict.LEASE,
+        Verdict.ACCEPTED,
+    )
+
+
+def test_i03_without_its_defence_an_update_of_another_window_passes() -> None:
+    lax = replace(SETTING, defences_off=frozenset({Defence.REPLAY}))
+    good = update(DEALT, TRAINERS[0], plan=DecisionId(bytes(32)), base=ArtifactId(bytes(32)))
+    old = replace(good, scope=replace(SCOPE, height=1))
+    with pytest.raises(RemoteError):
+        gate(SETTING, old, DEALT)
+    assert gate(lax, old, DEALT) is Verdict.ACCEPTED

@@ -1,6 +1,7 @@
 """Each checker is fed what must never happen, and says so."""
 
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
@@ -42,7 +43,8 @@ def record(decision: Decision, signers: int = 3) -> Record:
 
 
 def checkers(names: dict[PeerId, str] | None = None) -> Checkers:
-    made = Checkers(7, SETTING, names or {})
+    # An hour between one look at the clock and the next: every window is over.
+    made = Checkers(7, SETTING, names or {}, count(0.0, 3600.0).__next__)
     made.on_opened("validator1", GENESIS)
     made.on_adopted("validator1", record(FIRST))
     assert made.violations == []

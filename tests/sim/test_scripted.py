@@ -99,6 +99,21 @@ def test_private_losses_are_of_the_same_samples_for_the_same_seed() -> None:
     virtually(main)
 
 
+def test_a_worker_in_doubt_finds_heads_far_worse_than_others_do() -> None:
+    async def main(blobs: MemoryBlobs) -> None:
+        head = await start(blobs)
+        sure, unsure = (
+            ScriptedWorker(blobs, Random(1)),
+            ScriptedWorker(blobs, Random(1), doubts=1.0),
+        )
+        one = await sure.evaluate(EvaluateJob(head, 5, 8))
+        other = await unsure.evaluate(EvaluateJob(head, 5, 8))
+        assert (other.metric, other.loss) == (one.metric, one.loss)
+        assert min(other.private) > 2 * max(one.private)
+
+    virtually(main)
+
+
 def test_the_merge_is_a_weighted_mean_and_is_told_of() -> None:
     seen: list[tuple[MergeJob, Merged]] = []
 

@@ -22,6 +22,7 @@ from p2pd.core.validator.events import (
     Publish,
 )
 from p2pd.core.votes import Step, Vote
+from p2pd.core.voting.events import Defence
 from p2pd.core.voting.evidence import Evidence
 from p2pd.wire.envelope import seal
 from tests.core.builders import (
@@ -205,6 +206,15 @@ def test_evidence_that_came_too_late_goes_into_the_next_decision() -> None:
     assert suspending.state.suspended == (VALIDATORS[1].peer,)
     one.give(Adopted(suspending))
     assert one.machine.window.evidence_held() == ()
+
+
+def test_i01_without_its_defence_evidence_is_ignored() -> None:
+    lax = replace(SETTING, defences_off=frozenset({Defence.EVIDENCE}))
+    for setting, found in ((SETTING, 1), (lax, 0)):
+        one = Chair(VALIDATORS[0], setting, FIRST)
+        one.start()
+        one.see(*liar_votes(1))
+        assert len(one.machine.window.evidence_held()) == found
 
 
 def test_a_suspended_validator_follows_and_says_nothing() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from p2pd.core.votes import NO_ROUND
+from p2pd.core.votes import NO_ROUND, Vote
 from p2pd.core.voting.events import (
     Accuse,
     Decided,
@@ -100,3 +100,18 @@ def test_without_the_judgement_rule_one_crash_halts_the_network(
     pair.carry_out(1, rejecting.precommits(0, None, 2))
     pair.carry_out(0, locked.precommits(0, None, 2))
     assert (pair.run(until_round=25) is not None) is ends
+
+
+@pytest.mark.parametrize(
+    ("off", "sent"),
+    [(NOTHING, []), (frozenset({Defence.EARLY}), [prevoted(0, A)])],
+    ids=["held", "acted on"],
+)
+def test_an_early_proposal_is_held_until_ones_own_window_is_over(
+    off: frozenset[Defence], sent: list[Vote]
+) -> None:
+    bench = Bench(THREE, 1, off=off)
+    bench.hear(proposal(THREE, 0, A_CHOICES))
+    assert sent_votes(bench.checked(A_CHOICES)) == sent
+    if not sent:
+        assert sent_votes(bench.close()) == [prevoted(0, A)]
