@@ -37,6 +37,8 @@ from p2pd.tensors.layout import layout_of
 
 REAP_S = 5.0
 """How long a killed process may take to go; only a failing disk can hold it longer."""
+THREADS_MOST = 4
+"""By default: more wait for memory."""
 COMPLAINT_BYTES = 2000
 """Of the end of what a dead process wrote to its standard error."""
 
@@ -46,7 +48,9 @@ class MathConfig:
     deadline_s: float = 600.0
     """For one call. Merging 50 updates of 500 MB takes minutes; beyond, it is taken for hung."""
     memory_bytes: int = 2 * 2**30
-    """What it may allocate. Merging takes a few hundred kB per update, however large the model."""
+    """What it may allocate. Merging takes a few MB per update, however large the model."""
+    threads: int = min(THREADS_MOST, os.cpu_count() or 1)
+    """That merge. They change no bit."""
 
 
 @dataclass(slots=True)
@@ -191,6 +195,7 @@ def _start(config: MathConfig) -> _Child:
     call_read, call_write = os.pipe()
     answer_read, answer_write = os.pipe()
     numbers = [str(call_read), str(answer_write), str(config.memory_bytes)]
+    numbers.append(str(config.threads))
     threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     try:
         process = subprocess.Popen(

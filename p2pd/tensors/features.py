@@ -13,12 +13,14 @@ off: a cohort-wide limit would hide the length of exactly those updates that cli
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
 
 from p2pd.core.work import FULL, MILLION
 from p2pd.tensors.cohort import Cohort
+from p2pd.tensors.crew import Crew
 from p2pd.tensors.formats import Values
 
 BITS = 15
@@ -45,16 +47,58 @@ class Scales:
     """The finest exponent of the cohort: norms are in units of 2**unit."""
 
 
-def maxima(cohort: Cohort) -> list[list[float]]:
+Found = list[tuple[float, int]]
+"""Per update, the largest delta of a chunk, and its square."""
+Place = tuple[int, slice]
+"""A chunk: the number of its tensor, and its elements."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What one pass over a cohort finds."""
+
+    largest: list[list[float]]
     """Per update and tensor of the schema, the largest delta; 0 for tensors without features."""
-    found = [[0.0] * len(cohort.schema.tensors) for _ in cohort.updates]
-    for index in cohort.trained:
-        for span in cohort.spans(index):
-            base = cohort.base_values(index, span)
-            for number, row in enumerate(found):
-                delta = cohort.values(number, index, span) - base
-                row[index] = max(row[index], float(np.abs(delta).max()))
-    return found
+    tried: tuple[int, ...] | None
+    """The exponents with which squares were taken on the way; None where they were not known yet."""
+    squares: list[list[int]]
+    """Per update and tensor, in units of 2**(2 tried); right where no delta was too large for them."""
+
+    @classmethod
+    def of(cls, cohort: Cohort, tried: tuple[int, ...] | None) -> "Survey":
+        """Nothing was looked at yet."""
+        tensors = len(cohort.schema.tensors)
+        largest = [[0.0] * tensors for _ in cohort.updates]
+        return cls(largest, tried, [[0] * tensors for _ in cohort.updates])
+
+    def add(self, index: int, found: Found) -> None:
+        """A chunk of a tensor."""
+        for number, (peak, square) in enumerate(found):
+            self.largest[number][index] = max(self.largest[number][index], peak)
+            self.squares[number][index] += square
+
+    def look(self, index: int, base: Values, rows: Sequence[Values]) -> Found:
+        """At one chunk of all updates; the rows are used up."""
+        found = []
+        for row in rows:
+            np.subtract(row, base, out=row)
+            peak = max(float(row.max()), -float(row.min()))
+            square = 0
+            # A larger one gets an exponent of its own, and is looked at again.
+            if self.tried is not None and peak < math.ldexp(1.0, self.tried[index] + BITS):
+                square = _square(row, self.tried[index], peak)
+            found.append((peak, square))
+        return found
+
+
+def _square(delta: Values, exponent: int, peak: float) -> int:
+    """In units of 2**(2 exponent); delta, whose largest is peak, is used up."""
+    scale = math.ldexp(1.0, -exponent)
+    np.multiply(delta, scale, out=delta)
+    np.rint(delta, out=delta)
+    if peak * scale > LARGEST:
+        np.maximum(np.minimum(delta, LARGEST), -LARGEST, out=delta)
+    return int(np.dot(delta, delta))
 
 
 def exponents(largest: Sequence[Sequence[float]], trained: Sequence[int]) -> tuple[int, ...]:
@@ -91,16 +135,27 @@ def integers(delta: Values, exponent: int) -> Values:
     return np.maximum(np.minimum(units, LARGEST), -LARGEST)
 
 
-def squared_norms(cohort: Cohort, used: Scales) -> list[int]:
-    """Per update, in units of 2**(2 unit)."""
+def squared_norms(cohort: Cohort, used: Scales, known: Survey, crew: Crew) -> list[int]:
+    """Per update, in units of 2**(2 unit). Looks again where the survey tried another exponent."""
     totals = [0] * len(cohort.updates)
-    for index in cohort.trained:
-        for span in cohort.spans(index):
-            base = cohort.base_values(index, span)
-            for number, own in enumerate(used.own):
-                units = integers(cohort.values(number, index, span) - base, own[index])
-                totals[number] += int(np.dot(units, units)) << 2 * (own[index] - used.unit)
+    for number, own in enumerate(used.own):
+        for index in cohort.trained:
+            if known.tried is not None and known.tried[index] == own[index]:
+                square = known.squares[number][index]
+            else:
+                peak = known.largest[number][index]
+                again = partial(_look_again, cohort, number, own[index], peak)
+                square = 0
+                for part in crew.each(again, ((index, span) for span in cohort.spans(index))):
+                    square += part
+            totals[number] += square << 2 * (own[index] - used.unit)
     return totals
+
+
+def _look_again(cohort: Cohort, number: int, exponent: int, peak: float, place: Place) -> int:
+    delta = cohort.values(number, *place)
+    np.subtract(delta, cohort.base_values(*place), out=delta)
+    return _square(delta, exponent, peak)
 
 
 def gram(cohort: Cohort, used: Scales) -> list[list[int]]:

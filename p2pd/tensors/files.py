@@ -14,7 +14,7 @@ from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest
 from p2pd.core.codecs import element_count
 from p2pd.core.work import Schema, TensorSpec
 from p2pd.errors import LocalError, RemoteError, StoreError
-from p2pd.tensors.formats import FORMATS, Stored, Values, canonical_zero, decode
+from p2pd.tensors.formats import FORMATS, Stored, Values, canonical_zero, decode, finite
 from p2pd.tensors.layout import (
     LENGTH_BYTES,
     Layout,
@@ -24,9 +24,6 @@ from p2pd.tensors.layout import (
     parse,
     quoted,
 )
-
-MAGNITUDE_MAX = 2.0**900
-"""Larger float64 values count as not finite: weighted sums of them would overflow."""
 
 
 @contextmanager
@@ -80,10 +77,10 @@ class TensorFile:
             RemoteError: some are not finite.
         """
         tensor = self.tensors[index]
-        values = decode(self.stored(index, span), tensor.dtype)
-        if not (np.abs(values) <= MAGNITUDE_MAX).all():
+        stored = self.stored(index, span)
+        if not finite(stored, tensor.dtype):
             raise RemoteError(f"tensor {quoted(tensor.name)} has values that are not finite")
-        return values
+        return decode(stored, tensor.dtype)
 
 
 class ArtifactWriter:

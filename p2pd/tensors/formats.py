@@ -34,6 +34,9 @@ FORMATS = {
     "BOOL": Format(np.dtype("u1"), False),
 }
 _BF16_MINUS_ZERO = 0x8000
+_BF16_EXPONENT = np.uint16(0x7F80)
+MAGNITUDE_MAX = 2.0**900
+"""Larger float64 values count as not finite: weighted sums of them would overflow."""
 
 
 def decode(stored: Stored, dtype: str) -> Values:
@@ -43,9 +46,19 @@ def decode(stored: Stored, dtype: str) -> Values:
     """
     with np.errstate(all="ignore"):  # a signalling NaN is found by whoever checks the values
         if dtype == "BF16":
-            wide = (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
-            return wide.astype(np.float64) + 0.0
-        return stored.astype(np.float64) + 0.0
+            stored = (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
+        values = stored.astype(np.float64)
+        return np.add(values, 0.0, out=values)
+
+
+def finite(stored: Stored, dtype: str) -> bool:
+    """No NaN, no infinity; of float64 also nothing so large that weighted sums would overflow."""
+    if dtype == "BF16":
+        exponents = np.bitwise_and(stored.view(np.uint16), _BF16_EXPONENT)
+        return bool((exponents != _BF16_EXPONENT).all())
+    if dtype == "F64":
+        return bool((np.abs(stored) <= MAGNITUDE_MAX).all())
+    return bool(np.isfinite(stored).all())
 
 
 def encode(values: Values, dtype: str) -> Stored:
@@ -67,7 +80,9 @@ def canonical_zero(stored: Stored, dtype: str) -> Stored:
     if dtype == "BF16":
         return np.where(stored == _BF16_MINUS_ZERO, np.uint16(0), stored)
     zero = np.zeros(1, FORMATS[dtype].storage)
-    return np.where(stored == zero, zero, stored)
+    if dtype == "F16":
+        return np.where(stored == zero, zero, stored)
+    return np.add(stored, zero)  # adding a zero alters nothing but the sign of -0.0
 
 
 def _to_bf16(values: Values) -> Stored:

@@ -122,14 +122,16 @@ GOLDEN = (
 )
 
 
-def self_test() -> None:
-    """Merges the golden inputs under every rule.
+def self_test(threads: int = 1) -> None:
+    """Merges the golden inputs under every rule, in so many threads.
 
     Raises:
         LocalError: other bits came out: this machine must not vote.
     """
     with tempfile.TemporaryDirectory(prefix="p2pd-golden-") as directory:
-        for golden, found in zip(GOLDEN, golden_results(Path(directory)), strict=True):
+        for golden, found in zip(
+            GOLDEN, golden_results(Path(directory), threads=threads), strict=True
+        ):
             if found != golden.result:
                 raise LocalError(
                     f"self-test: {golden.rule.name} of {golden.codec} gives {found[:10]}, not {golden.result[:10]}: "
@@ -137,7 +139,9 @@ def self_test() -> None:
                 )
 
 
-def golden_results(directory: Path, arrival: tuple[int, ...] = tuple(range(UPDATES))) -> list[str]:
+def golden_results(
+    directory: Path, arrival: tuple[int, ...] = tuple(range(UPDATES)), *, threads: int = 1
+) -> list[str]:
     """What each golden merge gives here, with the updates arriving in any order."""
     base = write_golden(directory / "base", ArtifactKind.HEAD, 0)
     paths = {base: directory / "base"}
@@ -160,7 +164,7 @@ def golden_results(directory: Path, arrival: tuple[int, ...] = tuple(range(UPDAT
         job = MergeJob(
             base, before, SCHEMA, chosen, None, golden.rule, golden.optimizer, golden.codec
         )
-        merged, _, _ = merge(paths, job, directory / f"head-{number}")
+        merged, _, _ = merge(paths, job, directory / f"head-{number}", threads=threads)
         results.append(fingerprint(merged))
     return results
 

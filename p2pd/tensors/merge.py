@@ -5,22 +5,24 @@ weighted mean, as absolute values, under every rule. Integer and boolean tensors
 from the update of the greatest weight; of several such, from the one with the smallest id.
 """
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from p2pd.core.artifact import ArtifactKind, Manifest
-from p2pd.core.codecs import outer_schema
+from p2pd.core.codecs import is_trained, outer_schema
 from p2pd.core.ids import ArtifactId
-from p2pd.core.work import FULL, MILLION, Merged, MergeJob, MergeRule
+from p2pd.core.work import FULL, MILLION, Merged, MergeJob, MergeRule, TensorSpec
 from p2pd.errors import LocalError, RemoteError
 from p2pd.tensors import features
 from p2pd.tensors.cohort import CHUNK_ELEMENTS, Cohort, open_cohort, open_state
+from p2pd.tensors.crew import Crew, hired
 from p2pd.tensors.files import ArtifactWriter, TensorFile
-from p2pd.tensors.formats import FORMATS, Values, encode
+from p2pd.tensors.formats import FORMATS, Stored, Values, encode
 from p2pd.tensors.outer import Momentum, optimizer_of
 from p2pd.tensors.rules import clipped_step, trimmed_mean, weighted_mean
 
@@ -48,6 +50,7 @@ def merge(
     *,
     outer_path: Path | None = None,
     chunk_elements: int = CHUNK_ELEMENTS,
+    threads: int = 1,
 ) -> tuple[Merged, Manifest, Manifest | None]:
     """Writes the merged head to out_path, and the outer optimizer's state, if it keeps any, to outer_path.
 
@@ -60,46 +63,116 @@ def merge(
     """
     _check(job)
     cohort = open_cohort(paths, job, chunk_elements)
-    velocity = open_state(paths, job)
-    largest = features.maxima(cohort)
-    following = features.exponents(largest, cohort.trained)
-    used = features.scales(largest, job.exponents or following, cohort.trained)
-    squares = features.squared_norms(cohort, used)
-    plan = _plan(job, squares)
-    with ExitStack() as stack:
-        head = stack.enter_context(ArtifactWriter(out_path, ArtifactKind.HEAD, job.schema))
-        state = None
-        if job.optimizer.keeps_state:
-            path = outer_path or out_path.with_name(f"{out_path.name}.outer")
-            writer = ArtifactWriter(path, ArtifactKind.OUTER, outer_schema(job.schema))
-            state = stack.enter_context(writer)
-        _write(_Merge(cohort, plan, velocity, head, state))
-        manifest, kept = head.finish(), state.finish() if state else None
-    norms = features.reported_norms(squares)
-    outer = kept.id if kept else None
-    return Merged(manifest.id, outer, plan.rule, plan.clips, norms, following), manifest, kept
+    outputs = out_path, outer_path or out_path.with_name(f"{out_path.name}.outer")
+    merging = _Merge(job, cohort, open_state(paths, job), outputs)
+    survey = features.Survey.of(cohort, job.exponents)
+    with hired(threads) as crew:
+        # Norms come out of the pass that makes the head. Only then is it known whether an update
+        # is to be clipped; if one is, the head is made again.
+        plan = _plan(job, None)
+        with _writing(merging) as writers:
+            _write(_Pass(merging, plan, survey), writers, crew)
+            squares, following = _norms(merging, survey, crew)
+            right = _plan(job, squares)
+            done = writers.finish() if right == plan else None
+        if done is None:
+            with _writing(merging) as writers:
+                _write(_Pass(merging, right, None), writers, crew)
+                done = writers.finish()
+    manifest, kept = done
+    norms, outer = features.reported_norms(squares), kept.id if kept else None
+    return Merged(manifest.id, outer, right.rule, right.clips, norms, following), manifest, kept
 
 
 @dataclass(frozen=True, slots=True)
 class _Merge:
+    job: MergeJob
     cohort: Cohort
-    plan: _Plan
     velocity: TensorFile | None
     """None before the first promoted head, and where there is no such state."""
+    outputs: tuple[Path, Path]
+    """Of the head and of the outer optimizer's state."""
+
+
+def _norms(
+    merging: _Merge, survey: features.Survey, crew: Crew
+) -> tuple[list[int], tuple[int, ...]]:
+    """Squared norms of the updates, and the exponents for the next merge."""
+    trained = merging.cohort.trained
+    following = features.exponents(survey.largest, trained)
+    used = features.scales(survey.largest, merging.job.exponents or following, trained)
+    return features.squared_norms(merging.cohort, used, survey, crew), following
+
+
+@dataclass(frozen=True, slots=True)
+class _Writers:
     head: ArtifactWriter
     state: ArtifactWriter | None
 
+    def finish(self) -> tuple[Manifest, Manifest | None]:
+        return self.head.finish(), self.state.finish() if self.state else None
 
-def _write(work: _Merge) -> None:
-    cohort = work.cohort
-    numbers = {index: number for number, index in enumerate(cohort.trained)}
-    for index, tensor in enumerate(cohort.schema.tensors):
-        if index in numbers:
-            _merge_trained(work, index, numbers[index])
-        elif FORMATS[tensor.dtype].floating:
-            _merge_buffer(work, index)
-        else:
-            work.head.write(cohort.stored(heaviest(work.plan.weights), index))
+
+@contextmanager
+def _writing(merging: _Merge) -> Iterator[_Writers]:
+    """What is not finished is removed."""
+    schema, (out_path, outer_path) = merging.job.schema, merging.outputs
+    with ExitStack() as stack:
+        head = stack.enter_context(ArtifactWriter(out_path, ArtifactKind.HEAD, schema))
+        state = None
+        if merging.job.optimizer.keeps_state:
+            writer = ArtifactWriter(outer_path, ArtifactKind.OUTER, outer_schema(schema))
+            state = stack.enter_context(writer)
+        yield _Writers(head, state)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """One way through all chunks."""
+
+    merging: _Merge
+    plan: _Plan
+    survey: features.Survey | None
+    """Filled on the way."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    index: int
+    head: Stored
+    state: Stored | None = None
+    found: features.Found = field(default_factory=list)
+
+
+def _write(work: _Pass, writers: _Writers, crew: Crew) -> None:
+    cohort = work.merging.cohort
+    places = (
+        (index, span)
+        for index, tensor in enumerate(cohort.schema.tensors)
+        for span in _spans(cohort, index, tensor)
+    )
+    for chunk in crew.each(partial(_merge_chunk, work), places):
+        writers.head.write(chunk.head)
+        if writers.state is not None and chunk.state is not None:
+            writers.state.write(chunk.state)
+        if work.survey is not None:
+            work.survey.add(chunk.index, chunk.found)
+
+
+def _spans(cohort: Cohort, index: int, tensor: TensorSpec) -> Iterable[slice]:
+    return cohort.spans(index) if FORMATS[tensor.dtype].floating else (slice(None),)
+
+
+def _merge_chunk(work: _Pass, place: features.Place) -> _Chunk:
+    cohort, (index, span) = work.merging.cohort, place
+    tensor, weights = cohort.schema.tensors[index], work.plan.weights
+    if is_trained(tensor):
+        return _merge_trained(work, index, span)
+    if FORMATS[tensor.dtype].floating:
+        # As an absolute value: never touched by a rule or by the outer optimizer.
+        merged = weighted_mean(cohort.rows(index, span), weights, wide=tensor.dtype == "F64")
+        return _Chunk(index, encode(merged, tensor.dtype))
+    return _Chunk(index, cohort.stored(heaviest(weights), index))
 
 
 def heaviest(weights: Sequence[int]) -> int:
@@ -116,31 +189,27 @@ def rows_to_cut(count: int, rule: MergeRule) -> int:
     return max(1, count * rule.trim // MILLION) if rule.trim else 0
 
 
-def _merge_buffer(work: _Merge, index: int) -> None:
-    """As an absolute value: never touched by a rule or by the outer optimizer."""
-    tensor = work.cohort.schema.tensors[index]
-    for span in work.cohort.spans(index):
-        rows = work.cohort.rows(index, span)
-        merged = weighted_mean(rows, work.plan.weights, wide=tensor.dtype == "F64")
-        work.head.write(encode(merged, tensor.dtype))
-
-
-def _merge_trained(work: _Merge, index: int, number: int) -> None:
-    """number counts the trained tensors only: its place in the outer state."""
-    cohort, plan = work.cohort, work.plan
+def _merge_trained(work: _Pass, index: int, span: slice) -> _Chunk:
+    cohort, plan = work.merging.cohort, work.plan
     dtype = cohort.schema.tensors[index].dtype
-    for span in cohort.spans(index):
-        rows, base = cohort.rows(index, span), cohort.base_values(index, span)
-        if plan.outer is None:
-            merged = _merge_rows(plan, base, rows, wide=dtype == "F64")
-            work.head.write(encode(merged, dtype))
-            continue
+    rows, base = cohort.rows(index, span), cohort.base_values(index, span)
+    state = None
+    if plan.outer is None:
+        head = _merge_rows(plan, base, rows, wide=dtype == "F64")
+    else:
         moved = _mean_step(plan, base, rows)
-        before = work.velocity.values(number, span) if work.velocity else np.zeros_like(base)
-        step = plan.outer.step(base, moved, before, dtype)
-        work.head.write(encode(step.head, dtype))
-        if work.state is not None:
-            work.state.write(encode(step.velocity, "F32"))
+        step = plan.outer.step(base, moved, _velocity(work.merging, index, span), dtype)
+        head, state = step.head, encode(step.velocity, "F32")
+    stored = encode(head, dtype)
+    found = [] if work.survey is None else work.survey.look(index, base, rows)
+    return _Chunk(index, stored, state, found)
+
+
+def _velocity(merging: _Merge, index: int, span: slice) -> Values:
+    """The outer state holds the trained tensors only."""
+    if merging.velocity is None:
+        return np.zeros(span.stop - span.start)
+    return merging.velocity.values(merging.cohort.trained.index(index), span)
 
 
 def _merge_rows(plan: _Plan, base: Values, rows: Sequence[Values], *, wide: bool) -> Values:
@@ -159,14 +228,15 @@ def _mean_step(plan: _Plan, base: Values, rows: Sequence[Values]) -> Values:
     return clipped_step(base, rows, plan.weights, plan.clips)
 
 
-def _plan(job: MergeJob, squares: Sequence[int]) -> _Plan:
+def _plan(job: MergeJob, squares: Sequence[int] | None) -> _Plan:
+    """Without squared norms, as if no update were longer than the others."""
     count = len(job.inputs)
     weights = tuple(entry.weight for entry in job.inputs)
     clips = (FULL,) * count
     rule = job.rule.name
     if rule == "trimmed_mean" and count < TRIMMED_COHORT_MIN:
         rule = "mean"
-    if rule == "norm_clipped_mean":
+    if rule == "norm_clipped_mean" and squares is not None:
         clips = features.clip_factors(squares, job.rule.clip)
     return _Plan(rule, weights, clips, rows_to_cut(count, job.rule), optimizer_of(job.optimizer))
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from p2pd.core.work import MILLION, OuterRule
-from p2pd.tensors.files import MAGNITUDE_MAX
-from p2pd.tensors.formats import Values, decode, encode
+from p2pd.tensors.formats import MAGNITUDE_MAX, Values, decode, encode
 
 LARGEST = {
     "F64": MAGNITUDE_MAX,

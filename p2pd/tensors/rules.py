@@ -28,7 +28,7 @@ def weighted_mean(rows: Sequence[Values], weights: Sequence[int], *, wide: bool)
         np.multiply(row, float(weight), out=product)
         np.add(merged, product, out=merged)
         total += weight
-    merged = merged / float(total)
+    np.divide(merged, float(total), out=merged)
     if not wide:
         return merged
     agreed = rows[0] == rows[0]

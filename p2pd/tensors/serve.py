@@ -1,4 +1,4 @@
-"""The math process: python -m p2pd.tensors.serve READ_FD WRITE_FD MEMORY_BYTES.
+"""The math process: python -m p2pd.tensors.serve READ_FD WRITE_FD MEMORY_BYTES THREADS.
 
 Takes one call at a time from the first inherited pipe and answers on the second. Ends with its
 pipe, and on Linux also with the thread that started it. The parent sets the thread counts of
@@ -25,12 +25,12 @@ PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def main(arguments: list[str]) -> None:
-    read_descriptor, write_descriptor, memory_bytes = (int(argument) for argument in arguments)
+    read_descriptor, write_descriptor, memory_bytes, threads = map(int, arguments)
     die_with_parent()
     # The data limit counts what is allocated, not the mapped files, which may be many times larger.
     resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
     while (frame := read_frame(read_descriptor, FRAME_BYTES_MAX)) is not None:
-        write_frame(write_descriptor, encode(answer(frame, memory_bytes)))
+        write_frame(write_descriptor, encode(answer(frame, memory_bytes, threads)))
 
 
 def die_with_parent() -> None:
@@ -40,10 +40,11 @@ def die_with_parent() -> None:
         raise LocalError(f"prctl: {os.strerror(ctypes.get_errno())}")
 
 
-def answer(frame: bytes, memory_bytes: int) -> Answer:
+def answer(frame: bytes, memory_bytes: int, threads: int) -> Answer:
     """Carries out one call. Errors that are ours travel as such; any other ends the process."""
     try:
-        return Answer(Outcome.DONE, "", carry_out(decode(Call, frame, limit_bytes=FRAME_BYTES_MAX)))
+        call = decode(Call, frame, limit_bytes=FRAME_BYTES_MAX)
+        return Answer(Outcome.DONE, "", carry_out(call, threads))
     except RemoteError as error:
         return Answer(Outcome.REMOTE, str(error), b"")
     except LocalError as error:
@@ -57,7 +58,7 @@ def answer(frame: bytes, memory_bytes: int) -> Answer:
         return Answer(Outcome.USAGE, text, b"")
 
 
-def carry_out(call: Call) -> bytes:
+def carry_out(call: Call, threads: int) -> bytes:
     """The encoded result."""
     paths = {entry.artifact: Path(entry.path) for entry in call.files}
     match call.kind:
@@ -66,9 +67,10 @@ def carry_out(call: Call) -> bytes:
         case CallKind.MERGE:
             outer = Path(call.outer_output) if call.outer_output else None
             job = decode(MergeJob, call.job, limit_bytes=FRAME_BYTES_MAX)
-            return encode(MergeAnswer(*merge(paths, job, Path(call.output), outer_path=outer)))
+            done = merge(paths, job, Path(call.output), outer_path=outer, threads=threads)
+            return encode(MergeAnswer(*done))
         case CallKind.SELF_TEST:
-            self_test()
+            self_test(threads)
             return b""
 
 

@@ -17,7 +17,7 @@ from p2pd.errors import LocalError
 from p2pd.tensors import golden
 
 PACKAGE = Path(p2pd.tensors.__path__[0])
-MERGE_MODULES = ("codecs", "cohort", "files", "formats", "merge", "outer", "rules")
+MERGE_MODULES = ("codecs", "cohort", "crew", "files", "formats", "merge", "outer", "rules")
 FORBIDDEN = {
     "addcmul", "argpartition", "argsort", "average", "convolve", "cumsum", "dot", "einsum", "fma", "fsum",
     "inner", "jit", "lerp", "lexsort", "matmul", "mean", "median", "nansum", "norm", "numba", "outer_sum",
@@ -25,7 +25,16 @@ FORBIDDEN = {
     "vdot", "vecdot",
 }  # fmt: skip
 ALLOWED_IN_FEATURES = {"dot", "matmul"}
-RULE_STEPS = {"multiply", "add", "minimum", "maximum", "where", "empty_like", "zeros_like"}
+RULE_STEPS = {
+    "multiply",
+    "add",
+    "divide",
+    "minimum",
+    "maximum",
+    "where",
+    "empty_like",
+    "zeros_like",
+}
 
 
 def used(source: str) -> set[str]:
@@ -143,6 +152,14 @@ def golden_in_a_child(threads: int, switched_off: list[str]) -> None:
         timeout=120,
     )
     assert child.returncode == 0, child.stderr
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_i06_golden_results_do_not_depend_on_the_threads_that_merge(
+    tmp_path: Path, threads: int
+) -> None:
+    expected = [entry.result for entry in golden.GOLDEN]
+    assert golden.golden_results(tmp_path, threads=threads) == expected
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])

@@ -14,6 +14,7 @@ from p2pd.core.work import FULL, MILLION, Schema, TensorSpec
 from p2pd.tensors import features
 from p2pd.tensors.codecs import codec_of
 from p2pd.tensors.cohort import Cohort
+from p2pd.tensors.crew import hired
 from p2pd.tensors.files import TensorFile, write_artifact
 
 SCHEMA = Schema(
@@ -70,6 +71,30 @@ def exact_gram(rows: Rows, cohort: tuple[int, ...]) -> list[list[int]]:
     ]
 
 
+def survey(cohort: Cohort, tried: tuple[int, ...] | None = None) -> features.Survey:
+    found = features.Survey.of(cohort, tried)
+    for index in cohort.trained:
+        for span in cohort.spans(index):
+            rows, base = cohort.rows(index, span), cohort.base_values(index, span)
+            found.add(index, found.look(index, base, rows))
+    return found
+
+
+def maxima(cohort: Cohort) -> list[list[float]]:
+    return survey(cohort).largest
+
+
+def squares_of(cohort: Cohort, used: features.Scales) -> list[int]:
+    """Twice: with nothing known before, and with the cohort's exponents tried on the way."""
+    tried = tuple(min(one) for one in zip(*used.own, strict=True))
+    bare, known = survey(cohort), survey(cohort, tried)
+    assert bare.largest == known.largest
+    with hired(1) as crew:
+        found = features.squared_norms(cohort, used, bare, crew)
+        assert features.squared_norms(cohort, used, known, crew) == found
+    return found
+
+
 values = st.floats(width=32, min_value=-1e6, max_value=1e6) | st.sampled_from(
     [0.0, 2.0**-135, 1.0, -1.0, 2.0**-15, 2.0**127, -(2.0**127)]
 )
@@ -82,19 +107,19 @@ def test_norms_and_dots_are_the_exact_integers(
     tmp_path_factory: pytest.TempPathFactory, rows: Rows, chunk_elements: int
 ) -> None:
     cohort = cohort_of(tmp_path_factory.getbasetemp(), rows, chunk_elements)
-    largest = features.maxima(cohort)
+    largest = maxima(cohort)
     exponents = features.exponents(largest, cohort.trained)
     used = features.scales(largest, exponents, cohort.trained)
     found = features.gram(cohort, used)
     assert found == exact_gram(rows, exponents)
-    squares = features.squared_norms(cohort, used)
+    squares = squares_of(cohort, used)
     assert squares == [found[number][number] for number in range(len(squares))]
 
 
 def test_only_trained_floating_tensors_have_features(tmp_path: Path) -> None:
     cohort = cohort_of(tmp_path, [[0.0] * 9, [0.0] * 9])
     assert cohort.trained == (0, 1)
-    assert features.maxima(cohort) == [[0.0, 0.0, 0.0, 0.0]]
+    assert maxima(cohort) == [[0.0, 0.0, 0.0, 0.0]]
 
 
 def test_a_full_block_of_the_largest_products_is_exact() -> None:
@@ -115,9 +140,9 @@ def test_one_liar_cannot_round_honest_updates_to_zero(tmp_path: Path) -> None:
     honest = [0.001 * number for number in range(1, 10)]
     liar = [1e30] * 9
     cohort = cohort_of(tmp_path, [[0.0] * 9, honest, honest, liar])
-    largest = features.maxima(cohort)
+    largest = maxima(cohort)
     exponents = features.exponents(largest, cohort.trained)
-    squares = features.squared_norms(cohort, features.scales(largest, exponents, cohort.trained))
+    squares = squares_of(cohort, features.scales(largest, exponents, cohort.trained))
     length = math.sqrt(squares[0]) * 2.0 ** min(exponents[:2])
     assert length == pytest.approx(math.sqrt(math.fsum(x * x for x in honest)), rel=1e-3)
     assert features.clip_factors(squares, MILLION) == (FULL, FULL, 0)
@@ -127,9 +152,9 @@ def test_one_huge_number_cannot_hide_behind_the_cohorts_exponent(tmp_path: Path)
     honest = [1.0] * 9
     spike = [1.0] * 8 + [1000.0]
     cohort = cohort_of(tmp_path, [[0.0] * 9, honest, honest, honest, spike])
-    largest = features.maxima(cohort)
+    largest = maxima(cohort)
     exponents = features.exponents(largest, cohort.trained)
-    squares = features.squared_norms(cohort, features.scales(largest, exponents, cohort.trained))
+    squares = squares_of(cohort, features.scales(largest, exponents, cohort.trained))
     assert features.clip_factors(squares, MILLION)[:3] == (FULL, FULL, FULL)
     assert features.clip_factors(squares, MILLION)[3] == int(FULL * 3 / math.sqrt(8 + 1000**2))
 

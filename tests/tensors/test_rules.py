@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from p2pd.tensors.files import MAGNITUDE_MAX
-from p2pd.tensors.formats import Values
+from p2pd.tensors.formats import MAGNITUDE_MAX, Values
 from p2pd.tensors.rules import exchanges, ordered, trimmed_mean, weighted_mean
 
 finite = st.floats(min_value=-MAGNITUDE_MAX, max_value=MAGNITUDE_MAX)

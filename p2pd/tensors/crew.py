@@ -1,0 +1,50 @@
+"""Work on many chunks in a few threads, its results in order. Which thread did what changes no bit.
+
+numpy lets other threads run while it computes, and hashing and writing do so too.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TypeVar
+
+AHEAD = 2
+"""Results per thread that may wait for whoever takes them: what bounds the memory."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Crew:
+    def __init__(self, pool: ThreadPoolExecutor | None, threads: int) -> None:
+        """Use hired()."""
+        self._pool = pool
+        self._most = AHEAD * threads
+
+    def each(self, work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+        """What work makes of each item, in the order of items. What it raises comes at its place."""
+        if self._pool is None:
+            yield from map(work, items)
+            return
+        under_way: deque[Future[R]] = deque()
+        try:
+            for item in items:
+                under_way.append(self._pool.submit(work, item))
+                if len(under_way) > self._most:
+                    yield under_way.popleft().result()
+            while under_way:
+                yield under_way.popleft().result()
+        finally:
+            for future in under_way:
+                future.cancel()
+
+
+@contextmanager
+def hired(threads: int) -> Iterator[Crew]:
+    """One thread means the caller's own."""
+    if threads == 1:
+        yield Crew(None, 1)
+        return
+    with ThreadPoolExecutor(threads, thread_name_prefix="crew") as pool:
+        yield Crew(pool, threads)
