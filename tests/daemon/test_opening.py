@@ -19,6 +19,7 @@ from p2pd.wire.records import seal_genesis, seal_revision
 from tests.cli.chains import AUTHORITY, Built
 from tests.daemon.damages import CONTENT, DAMAGES, places
 from tests.daemon.image import HEIGHTS, Image, Started, make_image, peer_of, start
+from tests.daemon.unprivileged import unprivileged
 
 ANY = frozenset(DAMAGES)
 CHANGED = frozenset(CONTENT)
@@ -239,3 +240,51 @@ def test_a_directory_of_another_network_is_refused_with_both_names(
     assert isinstance(error, UsageError)
     assert genesis.network.hex()[:10] in str(error)
     assert other.network.hex()[:10] in str(error)
+
+
+UNREADABLE = ["key", "ledger", "wal", "shm", "count", "lock", "log", "head's manifest", "genesis"]
+
+
+@pytest.mark.parametrize("place", [*UNREADABLE, "record"])
+def test_a_file_that_may_not_be_read_is_named(
+    made: tuple[Image, Built], image: Image, place: str
+) -> None:
+    path = places(image, made[1])[place]
+    path.chmod(0o000)
+    with unprivileged():
+        error = start(image).error
+    assert error is not None
+    # SQLite does not say which of its files it could not open.
+    told = [path, path.with_name("ledger.sqlite")] if place in ("wal", "shm") else [path]
+    assert any(str(one) in str(error) for one in told), error
+    assert re.search("[Pp]ermission denied|check .*can be written", str(error))
+    path.chmod(0o600)
+    assert start(image).chain[0] == HEIGHTS
+
+
+@pytest.mark.parametrize("name", ["node", "node/blobs"])
+def test_a_directory_that_may_not_be_written_is_named(image: Image, name: str) -> None:
+    directory = image.root / name
+    for path in directory.iterdir():
+        if path.name.startswith("tmp-"):
+            path.unlink()
+    for mode in (0o000, 0o500):
+        directory.chmod(mode)
+        with unprivileged():
+            started = start(image)
+        directory.chmod(0o700)
+        if mode:  # nothing is written at a start where all is there
+            assert started.error is None or str(directory) in str(started.error)
+        else:
+            assert str(directory) in str(started.error)
+            assert "ermission denied" in str(started.error)
+
+
+def test_a_head_that_may_not_be_read_stops_no_start_and_is_not_taken_for_damaged(
+    made: tuple[Image, Built], image: Image
+) -> None:
+    path = places(image, made[1])["head"]
+    path.chmod(0o000)
+    with unprivileged():
+        assert start(image).said == ()
+    assert path.exists()

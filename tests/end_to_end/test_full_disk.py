@@ -17,12 +17,14 @@ from p2pd.io.overlay import QuicTransport
 from tests.crash import standin
 from tests.crash.fleet import built_standin, witness_transport
 from tests.crash.witness import Witness
+from tests.daemon.image import make_image
 from tests.end_to_end.fleet_bench import Bench, Founded, Status, found, open_bench, until
 
 MOUNT = (
     'key=$(cat "$1/key"); umask 077; mount -t tmpfs -o size=32m,mode=700 tmpfs "$1" '
     '&& echo "$key" > "$1/key" && exec "$2" -m p2pd.daemon.tied "$3" "$4"'
 )
+READ_ONLY = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && exec "$2" -m p2pd.cli run --config "$3"'
 STORE = "\n[store]\nreserve_bytes = 1000000\n"
 LIMIT_S = 120.0
 NAME = "validator1"
@@ -169,3 +171,20 @@ def test_i10_a_validator_on_a_full_disk_says_so_once_votes_nothing_and_goes_on_w
         assert "Traceback" not in said
 
     play(founded, scene)
+
+
+def test_a_node_on_a_read_only_file_system_says_so_in_one_line(tmp_path: Path) -> None:
+    image, _ = make_image(tmp_path)
+    copy = image.copy(tmp_path / "copy")
+    ran = subprocess.run(
+        ["unshare", "-m", "sh", "-c", READ_ONLY, "sh", copy.data_dir, sys.executable, copy.config],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert ran.returncode == 1
+    assert ran.stderr == (
+        f"p2pd: {copy.data_dir / 'lock'}: the file system is read-only: choose another directory, "
+        "or remount it\n"
+    )

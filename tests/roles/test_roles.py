@@ -31,7 +31,14 @@ from p2pd.core.validator.events import (
     Remember,
 )
 from p2pd.core.work import Inspection, InspectJob, Progress, TrainJob, TrainResult, Verdict
-from p2pd.errors import LocalError, P2pError, StoreError, UnreachableError, WorkloadError
+from p2pd.errors import (
+    LocalError,
+    NoRoomError,
+    P2pError,
+    StoreError,
+    UnreachableError,
+    WorkloadError,
+)
 from p2pd.node.plugins import load_role, role_names
 from p2pd.ports import Role, Services
 from p2pd.sim.run import run_seeded
@@ -54,6 +61,8 @@ JOB = merge_job(SETTING, FIRST, choices(FIRST, [MINE]).cohort)
 INSPECT = InspectJob(MINE.content.artifact, FIRST.head, SETTING.revision.schema)
 FOUND = Inspection(INSPECT.artifact, Verdict.ACCEPTED, "")
 TRAIN = TrainJob(2, FIRST.head, (1,), 10, Progress(0, 0, 0, 0, 0), 5)
+NO_ROOM = Trained(2, None, "the data directory has no room, or failed")
+"""Which directory that is, nobody else needs to know."""
 RESULT = TrainResult(MINE.content.artifact, 100, 10, 1, 0, 1.0)
 
 
@@ -218,7 +227,10 @@ def test_a_job_is_answered_by_its_event(name: str, effect: object, answer: objec
         ("reducer", Inspect(INSPECT), UnreachableError("died"), Inspected(INSPECT.artifact, None)),
         ("validator", merge(), LocalError("other bits"), MergeDone(b"inputs", None)),
         ("validator", Evaluate(FIRST.head), WorkloadError("hung"), EvaluationDone(FIRST.head, None)),
+        ("validator", merge(), NoRoomError("full"), MergeDone(b"inputs", None)),
+        ("validator", Evaluate(FIRST.head), StoreError("gone"), EvaluationDone(FIRST.head, None)),
         ("trainer", Train(TRAIN), WorkloadError("step 3"), Trained(2, None, "step 3")),
+        ("trainer", Train(TRAIN), NoRoomError("/home/me/blobs: full"), NO_ROOM),
     ],
 )  # fmt: skip
 def test_a_helper_that_fails_is_an_answer_too(
