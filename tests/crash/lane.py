@@ -27,8 +27,12 @@ from tests.crash.fleet import MEMBERS, VALIDATORS, Figures, Fleet, built_standin
 from tests.crash.witness import Witness, counted_twice, forks
 from tests.end_to_end.fleet_bench import Built, Founded, build_digits, found
 
-PAUSE_MOST_S = 4.0
+PAUSE_MOST_S = 3.0
 """Between two instants; the mean is half of it."""
+SETTLED = 0.4
+"""Share of the instants before which all nodes came up and decided something: else a slow machine would
+do nothing but start."""
+SETTLED_S = 20.0
 HEADS_AFTER = 3
 """So many heads must be promoted after the last kill."""
 RECOVERY_S = 90.0
@@ -66,6 +70,8 @@ async def run(directory: Path, built: Built, kills: int, seed: int) -> Came:
             await fleet.start()
             await _promotes(fleet, 1)
             for _ in range(kills):
+                if dice.random() < SETTLED:
+                    await _settled(fleet)
                 await trio.sleep(dice.uniform(0, PAUSE_MOST_S))
                 _strike(fleet, dice)
             start_s = trio.current_time()
@@ -76,6 +82,20 @@ async def run(directory: Path, built: Built, kills: int, seed: int) -> Came:
                 await stop_nodes(list(fleet.nodes.values()))
         nursery.cancel_scope.cancel()
     return _judge(founded, fleet, recovered_s)
+
+
+async def _settled(fleet: Fleet) -> None:
+    with trio.move_on_after(SETTLED_S):
+        while not fleet.ready >= set(MEMBERS):
+            await trio.sleep(0.1)
+        heights = await _heights(fleet)
+        while max(await _heights(fleet), default=0) <= max(heights, default=0):
+            await trio.sleep(0.1)
+
+
+async def _heights(fleet: Fleet) -> list[int]:
+    revisions = [await fleet.revision(name) for name in VALIDATORS]
+    return [revision["height"] for revision in revisions if revision is not None]
 
 
 def _strike(fleet: Fleet, dice: Random) -> None:

@@ -89,6 +89,8 @@ class Validator:
         """The first call after a start. stored is what Remember said last of the height after previous."""
         self._enter(self.previous, stored)
         self._vote(voting.Resumed())
+        for choices in self.votes.bound_to():
+            self._start(choices)  # what it is bound to it must hold, pinned, and serve
         return self._flush()
 
     def handle(self, event: Event, now_s: float) -> list[Effect]:

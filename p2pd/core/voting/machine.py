@@ -71,6 +71,11 @@ class Machine:
         self._rules.settle(now_s)
         return self._taken_effects()
 
+    def bound_to(self) -> tuple[bytes, ...]:
+        """The choices behind what I am locked on, and behind what I would propose."""
+        bound = (self._memory.locked, self._memory.valid)
+        return tuple(dict.fromkeys(backed.choices for backed in bound if backed is not None))
+
     def next_deadline_s(self) -> float | None:
         return self._rules.next_deadline_s()
 

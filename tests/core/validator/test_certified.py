@@ -15,6 +15,7 @@ from p2pd.core.validator.events import (
     Event,
     FetchChoices,
     Fetched,
+    FetchUpdate,
     Halt,
     Job,
     Merge,
@@ -141,6 +142,19 @@ def test_i10_a_restarted_validator_says_what_it_said() -> None:
     # Another proposal of that round changes nothing any more.
     one.see(a_proposal(choices(FIRST)))
     assert one.sent("vote") == [said]
+
+
+def test_i10_a_restarted_validator_holds_and_serves_again_what_it_is_locked_on() -> None:
+    one = chair(0)
+    one.see(*updates(), a_proposal(choices(FIRST, updates())))
+    value = follow(FIRST, choices(FIRST, updates())).id
+    one.see(*(a_vote(who, Step.PREVOTE, value) for who in (1, 2)))
+    assert Step.PRECOMMIT in [vote.step for vote in one.sent("vote")]
+    one.effects.clear()
+    one.start()
+    wanted = {job.artifact for job in one.jobs(FetchUpdate)}
+    assert wanted == {update.content.artifact for update in updates()}
+    assert one.machine.choices_of(value) == dump_body(follow(FIRST, choices(FIRST, updates())))
 
 
 def test_i10_a_proposer_that_dies_before_its_own_check_sends_the_stored_proposal() -> None:
