@@ -25,7 +25,7 @@ from p2pd.wire.records import load_record
 from tests.crash import standin
 from tests.crash.fleet import MEMBERS, VALIDATORS, Figures, Fleet, built_standin
 from tests.crash.witness import Witness, counted_twice, forks
-from tests.end_to_end.fleet_bench import Built, Founded, build_digits, found
+from tests.end_to_end.fleet_bench import Built, Founded, build_digits, found, until
 
 PAUSE_MOST_S = 3.0
 """Between two instants; the mean is half of it."""
@@ -85,17 +85,25 @@ async def run(directory: Path, built: Built, kills: int, seed: int) -> Came:
 
 
 async def _settled(fleet: Fleet) -> None:
+    """All nodes are up and have decided a height since; or too much time went by."""
+
+    async def up() -> bool:
+        await trio.lowlevel.checkpoint()
+        return fleet.ready >= set(MEMBERS)
+
     with trio.move_on_after(SETTLED_S):
-        while not fleet.ready >= set(MEMBERS):
-            await trio.sleep(0.1)
-        heights = await _heights(fleet)
-        while max(await _heights(fleet), default=0) <= max(heights, default=0):
-            await trio.sleep(0.1)
+        await until("all nodes are up", up)
+        before = await _height(fleet)
+
+        async def higher() -> bool:
+            return await _height(fleet) > before
+
+        await until("a height is decided", higher)
 
 
-async def _heights(fleet: Fleet) -> list[int]:
+async def _height(fleet: Fleet) -> int:
     revisions = [await fleet.revision(name) for name in VALIDATORS]
-    return [revision["height"] for revision in revisions if revision is not None]
+    return max((revision["height"] for revision in revisions if revision is not None), default=0)
 
 
 def _strike(fleet: Fleet, dice: Random) -> None:
