@@ -37,4 +37,7 @@ sim: setup  ## fifty simulated fleets under faults
 crash: setup  ## kill -9 at two hundred random instants of a real fleet, in five runs
 	for seed in 1 2 3 4 5; do $(PY) -m tests.crash.lane --kills 40 --seed $$seed || exit 1; done
 
-.PHONY: setup demo test check format sim crash
+search: setup  ## every way in which few validators can vote in few rounds: ten minutes
+	$(PY) -m tests.core.voting.full_search
+
+.PHONY: setup demo test check format sim crash search

@@ -132,6 +132,8 @@ class Table(Enum):
     """revision + height + peer: signed metric report."""
     PEERS = "peers"
     """peer: signed peer record."""
+    FORKS = "forks"
+    """revision + height: the two certificates of a height that was decided twice."""
     OWNER = "owner"
     """peer, network: whose ledger it is."""
 

@@ -101,6 +101,7 @@ def _degraded(node: Node) -> tuple[str, ...]:
         found.append("no links to other nodes")
     if trouble := node.discovery.clock.trouble():
         found.append(trouble)
+    found += [fork for lane in node.lanes.values() if (fork := lane.forks.trouble())]
     if node.discovery.twin is not None:
         found.append(f"this identity is live at {node.discovery.twin} as well")
     return tuple(found)

@@ -1,4 +1,4 @@
-"""Learns certified decisions from peers that say they are ahead. Seconds."""
+"""Learns certified decisions from peers that are ahead, and looks at those that decided otherwise. Seconds."""
 
 from collections import Counter
 from typing import Protocol
@@ -8,9 +8,10 @@ import trio
 from p2pd.core.decision import Decision, Record
 from p2pd.core.derive import Setting
 from p2pd.core.encoding import decode
-from p2pd.core.ids import PeerId
+from p2pd.core.ids import DecisionId, PeerId
 from p2pd.core.talk import GetFarthest, GetRecords, Records, dump_talk
 from p2pd.errors import RemoteError, UnreachableError
+from p2pd.node.fork_watch import Watch
 from p2pd.ports import Transport
 from p2pd.wire.records import MAX_RECORD_BYTES, load_record
 
@@ -39,20 +40,26 @@ class Chain(Protocol):
 
 
 class CatchUp:
-    def __init__(self, chain: Chain, transport: Transport) -> None:
+    def __init__(self, chain: Chain, transport: Transport, watch: Watch) -> None:
         self._chain = chain
         self._transport = transport
+        self._watch = watch
         self._ahead: dict[PeerId, int] = {}
+        self._apart: dict[PeerId, int] = {}
+        """Peers that say they decided a height otherwise than this node."""
         self._asked: set[PeerId] = set()
         """They have not answered yet."""
         self._vain: Counter[PeerId] = Counter()
         """How often a peer said that it was ahead and had nothing that holds."""
         self._news = trio.Event()
 
-    def heard(self, peer: PeerId, height: int) -> None:
+    def heard(self, peer: PeerId, height: int, decision: DecisionId) -> None:
         """A peer says that it has adopted a height."""
         if height > self._chain.decision.height:
             self._ahead[peer] = height
+            self._news.set()
+        elif self._watch.differs(height, decision):
+            self._apart[peer] = height
             self._news.set()
 
     async def run(self) -> None:
@@ -71,6 +78,9 @@ class CatchUp:
                         await done.wait()
 
     def _next(self) -> PeerId | None:
+        apart = next((peer for peer in self._apart if peer not in self._asked), None)
+        if apart is not None:
+            return apart
         mine = self._chain.decision.height
         self._ahead = {peer: height for peer, height in self._ahead.items() if height > mine}
         return max(
@@ -80,7 +90,17 @@ class CatchUp:
         )
 
     async def _ask(self, peer: PeerId, done: trio.Event) -> None:
-        grew = await self._learn_from(peer)
+        apart, grew = self._apart.pop(peer, None), False
+        try:
+            if apart is not None:
+                await self._watch.compare(peer, apart)
+            grew = await self._learn_from(peer)
+        except UnreachableError:
+            pass  # another will know
+        except RemoteError as error:
+            why = f"its decisions do not hold: {error}"
+            self._chain.offended(peer, why)
+            self._transport.disconnect(peer, why)
         self._asked.discard(peer)
         if not grew:
             self._ahead.pop(peer, None)
@@ -95,10 +115,17 @@ class CatchUp:
             del self._vain[next(iter(self._vain))]
 
     async def _learn_from(self, peer: PeerId) -> bool:
-        """True if the chain has grown by what peer had to say."""
+        """True if the chain has grown by what peer had to say.
+
+        Raises:
+            RemoteError: it does not hold.
+            UnreachableError: it cannot tell what this node must know of it.
+        """
         setting = self._chain.setting
         before = self._chain.decision.height
         far = self._ahead.get(peer, 0) - before > LEAP_HEIGHTS
+        if far:
+            await self._watch.look_back(peer, before)
         ask = GetFarthest if far else GetRecords
         take = self._chain.leap if far else self._chain.adopt
         request = dump_talk(ask(setting.revision.id, before))
@@ -110,12 +137,11 @@ class CatchUp:
             return False
         if data is None:
             return False
-        try:
-            for encoded in decode(Records, data, limit_bytes=RECORDS_BYTES).records:
-                await take(load_record(encoded, setting.genesis.network))
-        except RemoteError as error:
-            why = f"its decisions do not hold: {error}"
-            self._chain.offended(peer, why)
-            self._transport.disconnect(peer, why)
-            return False
+        for encoded in decode(Records, data, limit_bytes=RECORDS_BYTES).records:
+            record = load_record(encoded, setting.genesis.network)
+            header, last = record.decision.header, self._chain.decision
+            if header.height == last.height + 1 and header.previous != last.id:
+                await self._watch.compare(peer, last.height)
+                return False
+            await take(record)
         return self._chain.decision.height > before

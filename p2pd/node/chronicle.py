@@ -4,7 +4,8 @@ from typing import Any
 
 from p2pd.core.decision import Decision, Record
 from p2pd.core.derive import Setting, genesis_decision
-from p2pd.core.encoding import encode
+from p2pd.core.encoding import decode, encode
+from p2pd.core.forks import Fork
 from p2pd.core.ids import NetworkId, PublicKey, RevisionId
 from p2pd.core.messages import Report
 from p2pd.core.signed import Signed
@@ -44,6 +45,11 @@ class Chronicle:
     def record(self, height: int) -> Record | None:
         data = self._ledger.get(Table.DECISIONS, place(self._revision, height))
         return None if data is None else self._read(data)
+
+    def next_record(self, height: int) -> Record | None:
+        """Of this height, or of the first above it that is here."""
+        row = self._above(height - 1)
+        return None if row is None else self._read(row[1])
 
     def _read(self, data: bytes) -> Record:
         try:
@@ -138,6 +144,20 @@ class Chronicle:
     def reports(self, height: int) -> tuple[Signed[Report], ...]:
         rows = self._ledger.scan(Table.REPORTS, place(self._revision, height))
         return tuple(load(data, self._network) for _, data in rows)
+
+    async def keep_fork(self, fork: Fork) -> None:
+        key = place(self._revision, fork.height)
+        await self._ledger.commit([Write(Table.FORKS, key, encode(fork))])
+
+    def fork(self) -> Fork | None:
+        """Raises StoreError: what is stored cannot be read."""
+        found = self._ledger.last(Table.FORKS, self._revision)
+        if found is None:
+            return None
+        try:
+            return decode(Fork, found[1], limit_bytes=len(found[1]))
+        except RemoteError as error:
+            raise StoreError(f"a stored fork is damaged: {error}; restore the ledger") from error
 
     async def keep_revision(self, signed_revision: object) -> None:
         data = encode(signed_revision)

@@ -25,6 +25,7 @@ from p2pd.node.asking import first_answer
 from p2pd.node.catch_up import CatchUp
 from p2pd.node.chronicle import Chronicle
 from p2pd.node.driver import Inbox, drive
+from p2pd.node.fork_watch import ForkWatch
 from p2pd.node.heads import KEPT_HEADS, Heads
 from p2pd.node.steps import HeightTimes, Step, Steps
 from p2pd.node.supervision import Supervision
@@ -93,7 +94,8 @@ class Lane:
         self._kept: set[ArtifactId] = set()
         """Pinned until the open height is adopted."""
         self._adopting = trio.Lock()
-        self._catch_up = CatchUp(self, hub.transport)
+        self.forks = ForkWatch(self.chronicle, setting, hub.transport)
+        self._catch_up = CatchUp(self, hub.transport, self.forks)
         self._reports = Inbox[Signed[Report]]()
         self._calm = trio.Event()
 
@@ -141,7 +143,7 @@ class Lane:
 
     async def adopt(self, record: Record) -> None:
         async with self._adopting:
-            if record.decision.height <= self.decision.height:
+            if record.decision.height <= self.decision.height or self.forks.fork is not None:
                 return
             self.steps.note(Step.VOTE, trio.current_time())
             # The quorum first: opening choices costs a verification for each object in them.
@@ -155,7 +157,7 @@ class Lane:
     async def leap(self, record: Record) -> None:
         """Takes a later decision without those between. Raises RemoteError: its certificate does not show it."""
         async with self._adopting:
-            if record.decision.height <= self.decision.height:
+            if record.decision.height <= self.decision.height or self.forks.fork is not None:
                 return
             check_jump(self.setting, self.decision, record)
             skipped = record.decision.height - self.decision.height - 1
@@ -166,6 +168,7 @@ class Lane:
 
     def _move_on(self, decision: Decision) -> None:
         self._heads.pin(decision)
+        self.forks.adopted(decision)
         self._let_go()
         self.private.clear()
         waited = self.pool.advance(decision)
@@ -243,10 +246,12 @@ class Lane:
             record = self.chronicle.record(height)
             if record is not None:
                 self._heads.pin(record.decision)
+                self.forks.adopted(record.decision)
                 await self._heads.keep_for_good(record.decision)
         for signed in self.own_objects():
             self._take(signed, None)
         self.role = self._plugin.at(self)
+        self.forks.open()
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
@@ -258,7 +263,10 @@ class Lane:
                 await self._serve()
 
     async def _serve(self) -> None:
-        await drive(self.role, self.inbox)
+        """Until a fork is found: then this node only tells others what it holds."""
+        with self.forks.until_found:
+            await drive(self.role, self.inbox)
+        await trio.sleep_forever()
 
     async def _keep_reports(self) -> None:
         while True:
@@ -309,7 +317,7 @@ class Lane:
             self._hub.transport.send(link.peer, self._tip())
             return 1
         if inventory.height > self.pool.height:
-            self.on_tip(link.peer, inventory.height - 1)
+            self.on_tip(link.peer, inventory.height - 1, self.decision.id)
             return 0
         missing = [one for one in self.pool.missing(inventory.objects) if _is_for(one.kind, link)]
         if self.role.holdings() is not None and self._has_seat(link.peer):
@@ -338,8 +346,9 @@ class Lane:
             self._hub.transport.send(link.peer, dump_talk(Objects(tuple(batch))))
         return len(objects)
 
-    def on_tip(self, peer: PeerId, height: int) -> None:
-        self._catch_up.heard(peer, height)
+    def on_tip(self, peer: PeerId, height: int, decision: DecisionId) -> None:
+        if self.forks.fork is None:
+            self._catch_up.heard(peer, height, decision)
 
     async def _reconcile(self) -> None:
         """Lost messages cannot stall a height: neighbours compare what they hold, less often when nothing moves."""

@@ -175,7 +175,7 @@ class Node:
             if lane is None or link is None:
                 return
             if isinstance(talk, Tip):
-                lane.on_tip(peer, talk.height)
+                lane.on_tip(peer, talk.height, talk.decision)
             elif isinstance(talk, Holdings):
                 self.conduct.charge(peer, lane.on_holdings(link, talk), trio.current_time())
             else:

@@ -15,6 +15,7 @@ from p2pd.core.signed import Signed
 from p2pd.core.validator.events import Adopted, ObjectSeen
 from p2pd.core.voting.exchange import Inventory
 from p2pd.io.keys import Ed25519Signer
+from p2pd.node.fork_watch import Watch
 from p2pd.node.lane import Lane
 from p2pd.node.node import Node, Parts
 from p2pd.ports import Role, RoleView, Services
@@ -117,6 +118,7 @@ class Bench:
         ledger: MemoryLedger | None = None,
         blobs: MemoryBlobs | None = None,
         keep_every: int = 0,
+        watch: Watch | None = None,
     ) -> Running:
         ledger, blobs = ledger or MemoryLedger(), blobs or MemoryBlobs()
         plugin = Plugin(offers or ("validator",))
@@ -135,6 +137,8 @@ class Bench:
         )
         node = Node(parts, self.setting.genesis, plugin, ())
         lane = node.add(REVISION)
+        if watch is not None:
+            lane._catch_up._watch = watch
         running = Running(node, lane, plugin.role, ledger, blobs, trio.CancelScope())
         self.nursery.start_soon(self._live, running)
         await trio.sleep(0.1)

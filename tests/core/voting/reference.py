@@ -75,12 +75,19 @@ class Model:
 
         undecided: the round from which on that is proposed; None: never.
         """
+        places = tuple(self._told(who, places, alive) for who in range(len(places)))
         count = len(places) + self.liars
         last = start + count if undecided is None else undecided + count
         return any(
             round_ % count in alive and self._passes(places, alive, round_, undecided)
             for round_ in range(start, last)
         )
+
+    def _told(self, who: int, places: Places, alive: list[int]) -> Place:
+        """All learn of the latest quorum that somebody alive knows, unless they would not back its value."""
+        lock, valid = places[who]
+        known = [places[other][1] for other in alive if self._backs(who, places[other][1][0])]
+        return lock, max([valid, *known], key=lambda backed: backed[1])
 
     def _passes(self, places: Places, alive: list[int], round_: int, undecided: int | None) -> bool:
         proposer = round_ % (len(places) + self.liars)
