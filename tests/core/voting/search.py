@@ -185,7 +185,8 @@ class Search:
         following = current + 1
         if following < self.rounds:
             yield (What.ENTER, following, NIL, NO_ROUND)
-            mine = self.mine.proposer(SCOPE.height, following) is self.members.rows[who]
+            proposer = self.mine.proposer(SCOPE.height, following)
+            mine = not self.alike and proposer is self.members.rows[who]
             for value, rounds in quorums:
                 yield (What.ENTER, following, value, NO_ROUND)
                 if not mine:

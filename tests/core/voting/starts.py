@@ -100,7 +100,10 @@ class Starts:
         return self.members.undecided_round
 
     def continued(self, place: tuple[tuple[int, int, Local], ...], state: State) -> Calm:
-        """Each loaded from what it stored, at the start of the first round in which all messages arrive."""
+        """Each loaded from what it stored, at the start of the first round in which all messages arrive.
+
+        As after any start they listen first, and tell each other what they hold.
+        """
         benches = [
             Bench(self.members, who, off=self.off, stored=self.search.replayed(who, state))
             for who, _, _ in place
@@ -111,11 +114,13 @@ class Starts:
         ]
         calm = Calm(benches, likes)
         for bench in benches:
+            bench.machine._rules.listening = True
+        calm.exchange()
+        for bench in benches:
             bench.machine._rules.listening = False
             bench.machine._rules._start_round(self.rounds, bench.now_s)
         for who, bench in enumerate(benches):
             calm.carry_out(who, bench.machine.handle(Close(), bench.now_s))
-        calm.exchange()
         return calm
 
 
