@@ -70,6 +70,8 @@ class ForkWatch:
 
         Raises as compare. Who leapt over that height itself cannot tell.
         """
+        if height == 0:
+            return  # the genesis decision is everybody's
         mine, theirs = self._chronicle.record(height), await self._theirs(peer, height)
         if mine and theirs and theirs.decision.id != mine.decision.id:
             await self.compare(peer, height)

@@ -6,17 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from p2pd.core.decision import Record
-from p2pd.core.forks import Fork, Split, fork_of, named, told
+from p2pd.core.forks import Fork, Split, fork_of, named, signers, told
 from p2pd.core.ids import short
 from tests.core.builders import (
-    GENESIS,
     SETTING,
     TRAINERS,
+    VALIDATORS,
     all_present,
     choices,
     follow,
     record,
     running,
+    two_faces,
     update,
 )
 
@@ -26,7 +27,7 @@ OTHER = running(trainers=3)
 
 
 def fork_with(theirs: Record) -> Fork | None:
-    return fork_of(SETTING, GENESIS, record(FIRST), theirs)
+    return fork_of(SETTING, record(FIRST), theirs)
 
 
 def test_i01_two_certificates_of_one_height_are_a_fork_whose_common_signers_are_named() -> None:
@@ -36,8 +37,8 @@ def test_i01_two_certificates_of_one_height_are_a_fork_whose_common_signers_are_
     both = {vote.signer for vote in fork.first.precommits} & {
         vote.signer for vote in fork.second.precommits
     }
-    assert set(named(SETTING, GENESIS, fork)) == both
-    text = told(fork, named(SETTING, GENESIS, fork))
+    assert set(named(SETTING, FIRST, fork)) == both
+    text = told(fork, named(SETTING, FIRST, fork))
     assert all(short(each) in text for each in (FIRST.id, OTHER.id, *both))
 
 
@@ -56,6 +57,15 @@ def test_i01_what_no_quorum_stands_behind_is_no_fork() -> None:
         ),
     ):
         assert fork_with(theirs) is None
+
+
+def test_a_certificate_is_judged_by_the_set_that_signed_it_not_by_the_one_that_follows() -> None:
+    liar = VALIDATORS[3]
+    suspending = follow(FIRST, choices(FIRST, evidence=(two_faces(1, liar),)))
+    assert suspending.state.suspended == (liar.peer,)
+    assert liar.key in signers(SETTING, suspending).weights
+    after = follow(suspending, choices(suspending))
+    assert liar.key not in signers(SETTING, after).weights
 
 
 @given(st.integers(1, 2**40), st.integers(0, 2**40))

@@ -11,12 +11,12 @@ from p2pd.core.forks import fork_of
 from p2pd.core.ids import DecisionId, PeerId, short
 from p2pd.core.talk import Records
 from p2pd.errors import StoreError
+from p2pd.node.catch_up import LEAP_HEIGHTS
 from p2pd.node.chronicle import place
 from p2pd.ports import Table, Write
 from p2pd.sim.store import MemoryLedger
 from p2pd.wire.records import dump_record
 from tests.core.builders import (
-    GENESIS,
     SETTING,
     STRANGER,
     TRAINERS,
@@ -37,12 +37,14 @@ def chain(trainers: int, length: int) -> list[Decision]:
     decisions = [running(trainers)]
     while len(decisions) < length:
         last = decisions[-1]
-        cohort = [update(last, TRAINERS[0])]
+        leased = [one for one in TRAINERS if last.state.plan.lease_of(one.peer)]
+        cohort = [update(last, one) for one in leased]
         decisions.append(follow(last, choices(last, cohort, all_present(last, trainers))))
     return decisions
 
 
-ONE, OTHER = chain(2, 5), chain(3, 5)
+LONG = LEAP_HEIGHTS + 3
+ONE, OTHER = chain(2, LONG + 1), chain(3, LONG)
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Blind:
         return False
 
     async def compare(self, peer: PeerId, top: int) -> None: ...
+
+    async def look_back(self, peer: PeerId, height: int) -> None: ...
 
 
 async def stops(
@@ -80,7 +84,9 @@ async def stops(
     return viewer
 
 
-@pytest.mark.parametrize(("mine", "theirs"), [(1, 1), (2, 1), (1, 3), (4, 4)])
+@pytest.mark.parametrize(
+    ("mine", "theirs"), [(1, 1), (2, 1), (1, 3), (4, 4), (2, LONG), (LONG, LONG)]
+)
 def test_i01_a_follower_stops_at_two_certified_decisions_and_says_so(
     mine: int, theirs: int
 ) -> None:
@@ -149,7 +155,7 @@ def test_i03_whoever_only_says_that_it_decided_otherwise_stops_nobody() -> None:
 
 def test_a_damaged_fork_is_named() -> None:
     async def main(bench: Bench) -> None:
-        fork = fork_of(SETTING, GENESIS, record(ONE[0]), record(OTHER[0]))
+        fork = fork_of(SETTING, record(ONE[0]), record(OTHER[0]))
         ledger = MemoryLedger()
         await ledger.commit([Write(Table.FORKS, place(HERE, 1), encode(fork)[:-1])])
         one = await bench.start("one", STRANGER, ledger=MemoryLedger())
