@@ -31,6 +31,12 @@ class Break(Enum):
     """A vote is sent before it is durable."""
     EARLY = "early"
     """A proposal is voted on before one's own window is over."""
+    SIGNATURES = "signatures"
+    """What a proposal carries is taken without its signatures being checked."""
+    TERM = "term"
+    """What is signed says nothing of the term."""
+    EVIDENCE = "evidence"
+    """Who is caught lying stays a validator."""
 
 
 RULES = {
@@ -40,6 +46,7 @@ RULES = {
     Break.LEASE: Defence.LEASE,
     Break.REPLAY: Defence.REPLAY,
     Break.EARLY: Defence.EARLY,
+    Break.EVIDENCE: Defence.EVIDENCE,
 }
 """Rules of the core that a break switches off."""
 
@@ -55,6 +62,8 @@ class Attack:
     """How often a validator's own samples reject a head that others accept."""
     power_cuts: float = 0.0
     """How often a validator loses its power as soon as it has sent a vote."""
+    new_term_s: float = 0.0
+    """When the authority begins a new term; 0: never."""
 
 
 ATTACKS = {
@@ -71,4 +80,9 @@ ATTACKS = {
     Break.ARRIVAL: Attack(),
     Break.DURABLE: Attack(validators=2, quorum=2, power_cuts=0.1),
     Break.EARLY: Attack(validators=4, quorum=3, liars=(("validator1", Lie.HASTE),)),
+    Break.SIGNATURES: Attack(validators=4, quorum=3, liars=(("validator1", Lie.FORGE),)),
+    Break.TERM: Attack(
+        validators=4, quorum=3, liars=(("validator1", Lie.REVENANT),), new_term_s=8.0
+    ),
+    Break.EVIDENCE: Attack(validators=4, quorum=3, liars=(("validator1", Lie.TWO_VOTES),)),
 }

@@ -12,7 +12,7 @@ from p2pd.core.derive import Setting
 from p2pd.core.encoding import decode
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId, PublicKey, peer_id
 from p2pd.core.messages import Choices
-from p2pd.core.signed import Signed
+from p2pd.core.signed import Scope, Signed
 from p2pd.core.votes import NO_ROUND, Step, Vote
 from p2pd.core.work import Inspection, Merged, MergeJob, Verdict
 from p2pd.sim.windows import Windows
@@ -47,7 +47,7 @@ class Checkers:
     """By height, as the first to adopt did."""
     tips: dict[str, int] = field(default_factory=dict)
     """The highest decision that each node is known to have made durable."""
-    sent: dict[tuple[PublicKey, str, int, int, int], object] = field(default_factory=dict)
+    sent: dict[tuple[PublicKey, str, Scope, int, int], object] = field(default_factory=dict)
     merges: dict[tuple[object, ...], Merged] = field(default_factory=dict)
     inspected: dict[tuple[str, ArtifactId], Verdict] = field(default_factory=dict)
     counted: dict[int, set[int]] = field(default_factory=dict)
@@ -80,16 +80,26 @@ class Checkers:
         step = content.step if isinstance(content, Vote) else 0
         if signed.author in self.excused:
             return
-        key = (signed.author, signed.kind, height, step, content.round)
+        key = (signed.author, signed.kind, signed.scope, step, content.round)
         if self.sent.setdefault(key, content) != content:
             what = f"{signed.kind} of round {content.round}, step {int(step)}, contradicts another"
             self.fail("I10", height, what)
         self.witness.on_sent(signed)
         self.windows.on_sent(signed)
 
-    def on_heard(self, name: str, signed: Signed[Any]) -> None:
-        """Called with each object that an honest validator took in."""
+    def on_heard(self, name: str, signed: Signed[Any], *, held: bool) -> None:
+        """Called with each object that came to an honest validator; held: it belongs to the open height."""
         self.windows.on_heard(signed)
+        if held:
+            self.witness.on_heard(name, signed)
+
+    def begin_term(self, setting: Setting) -> None:
+        """A new term abandons all decisions; what was signed in the old one still binds there."""
+        self.setting = setting
+        self.chain.clear()
+        self.tips.clear()
+        self.counted.clear()
+        self.windows = Windows(self.fail, setting, self.names, self.now_s)
 
     def on_opened(self, name: str, decision: Decision) -> None:
         """Called with the decision at which a started node takes up its chain."""

@@ -1,9 +1,11 @@
 """A whole fleet in one process: the real core, wire, node and roles, on a network and stores in memory."""
 
+from collections import deque
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from hashlib import sha256
 from random import Random
+from typing import Any
 
 import trio
 
@@ -22,27 +24,28 @@ from p2pd.core.revision import (
     SignedRevision,
     WorkloadSpec,
 )
-from p2pd.core.voting.events import Defence
+from p2pd.core.signed import Signed
 from p2pd.core.voting.thresholds import Thresholds
 from p2pd.core.work import MILLION, MergeRule, OuterRule
 from p2pd.node.discovery import Seed
 from p2pd.node.node import Node, Parts
 from p2pd.node.plugins import load_role
-from p2pd.ports import Math, RolePlugin, Worker
+from p2pd.ports import RolePlugin, Worker
 from p2pd.sim import scripted
-from p2pd.sim.breaks import ATTACKS, RULES, Break
-from p2pd.sim.broken import ArrivalMath, LazyLedger
+from p2pd.sim.breaking import Audience, ledger_of, math_of, setting_for, setting_of
+from p2pd.sim.breaks import ATTACKS, Break
 from p2pd.sim.checkers import Checkers
 from p2pd.sim.drawing import draw_faults
 from p2pd.sim.faults import Cut, Fault, FaultSet, Weather, apply_faults
 from p2pd.sim.liars import Lie, LyingWorker
 from p2pd.sim.lives import Life, Lives
-from p2pd.sim.lying import LyingLane
+from p2pd.sim.lying import REMEMBERED, LyingLane
 from p2pd.sim.lying_validators import tongue_of
 from p2pd.sim.network import MemoryNetwork
 from p2pd.sim.run import run_seeded
 from p2pd.sim.signing import SimSigner
-from p2pd.sim.watched import VisibleSetting, WatchedLane
+from p2pd.sim.store import MemoryLedger
+from p2pd.sim.watched import WatchedLane
 from p2pd.wire.records import seal_revision
 
 FAULTS_END_S = 90.0
@@ -76,6 +79,8 @@ class FleetShape:
     """How often a validator's own samples reject a head that others accept."""
     power_cuts: float = 0.0
     """How often a validator loses its power as soon as it has sent a vote."""
+    new_term_s: float = 0.0
+    """When the authority begins a new term, which abandons all decisions so far; 0: never."""
     without: tuple[str, ...] = ()
     """Nodes that never start: what remains of a fleet when its failure is made smaller."""
     only: tuple[int, ...] | None = None
@@ -92,6 +97,7 @@ class FleetShape:
             liars=attack.liars,
             doubts=attack.doubts,
             power_cuts=attack.power_cuts,
+            new_term_s=attack.new_term_s,
         )
 
     def weight_of(self, name: str) -> int:
@@ -154,9 +160,14 @@ class SimFleet:
         self.genesis = self._genesis()
         self.revision = self._revision()
         self.lies = dict(shape.liars)
+        self.pasts: dict[str, deque[Signed[Any]]] = {
+            name: deque(maxlen=REMEMBERED) for name in self.lies
+        }
+        plain = Setting(self.genesis, self.revision.revision)
+        self.setting = setting_of(plain, 0, shape.broken)
         self.checkers = Checkers(
             seed,
-            Setting(self.genesis, self.revision.revision),
+            plain,
             {peer_id(self.signers[n].key): n for n in shape.names() if n not in self.lies},
             trio.current_time,
         )
@@ -241,12 +252,16 @@ class SimFleet:
         lie = self.lies.get(life.name)
         doubts = 0.0 if lie else self.shape.doubts
         worker: Worker = scripted.ScriptedWorker(life.blobs, Random(f"{path}/worker"), 0.02, doubts)
+        told = Audience(
+            partial(self.checkers.on_inspected, life.name),
+            partial(self.checkers.on_merged, life.name),
+        )
         parts = Parts(
             signer=life.signer,
             transport=transport,
-            ledger=LazyLedger(life.ledger) if self.shape.broken is Break.DURABLE else life.ledger,
+            ledger=ledger_of(life.ledger, self.shape.broken),
             blobs=life.blobs,
-            math=self._math(life, Random(f"{path}/math")),
+            math=math_of(life.blobs, Random(f"{path}/math"), told, self.shape.broken),
             worker=LyingWorker(worker, life.blobs, lie) if lie else worker,
             dice=Random(f"{path}/overlay"),
             now_ms=lambda: EPOCH_MS + round((trio.current_time() + life.clock_offset_s) * 1000),
@@ -257,23 +272,17 @@ class SimFleet:
         life.lanes = [lane]
         return node
 
-    def _math(self, life: Life, dice: Random) -> Math:
-        inspected = partial(self.checkers.on_inspected, life.name)
-        merged = partial(self.checkers.on_merged, life.name)
-        if self.shape.broken is Break.ARRIVAL:
-            return ArrivalMath(scripted.ScriptedMath(life.blobs, dice, inspected), merged)
-        return scripted.ScriptedMath(life.blobs, dice, inspected, merged)
-
     def _lane(self, node: Node, life: Life) -> WatchedLane:
-        setting = self._setting(node)
+        setting = setting_for(node, self.setting, self.shape.broken)
         lie = self.lies.get(life.name)
         if lie is None:
             lane = WatchedLane(node, setting, self.revision, node.plugin)
         else:
             lane = LyingLane(node, setting, self.revision, node.plugin)
-            lane.lie, lane.unsaid, lane.past = lie, set(), []
+            lane.lie, lane.unsaid, lane.past = lie, set(), self.pasts[life.name]
             lane.tongue = tongue_of(lie, lane.sign, Random(f"{self.seed}/{life.name}/lies"))
         lane.checkers, lane.name = self.checkers, life.name
+        lane.credulous = self.shape.broken is Break.SIGNATURES
         lane.voted = partial(
             self._voted, life, Random(f"{self.seed}/{life.name}/{life.lives}/power")
         )
@@ -288,20 +297,21 @@ class SimFleet:
         await trio.sleep(length_s)
         self.world.start(name)
 
-    def _setting(self, node: Node) -> Setting:
-        """The rules by which this node plays."""
-        broken = self.shape.broken
-        if broken is Break.QUORUM:
-            seen: set[PeerId] = set()
-
-            def lost() -> frozenset[PeerId]:
-                linked = {link.peer for link in node.transport.links()}
-                seen.update(linked)
-                return frozenset(seen - linked)
-
-            return VisibleSetting(self.genesis, self.revision.revision, lost=lost)
-        off = frozenset({RULES[broken]}) if broken in RULES else frozenset[Defence]()
-        return Setting(self.genesis, self.revision.revision, off)
+    async def _begin_term(self, at_s: float) -> None:
+        """All nodes take the new term in one transaction each: what the old one decided or signed is abandoned."""
+        await trio.sleep_until(at_s)
+        self.setting = setting_of(
+            Setting(self.genesis, self.revision.revision), 1, self.shape.broken
+        )
+        self.checkers.begin_term(self.setting)
+        for name, life in self.lives.items():
+            alive = life.scope is not None
+            self.world.kill(name, silent=False)
+            life.ledger, life.lanes = MemoryLedger(life.disk), []
+            if life.backup is not None:
+                life.backup = MemoryLedger(life.disk), life.backup[1]
+            if alive:
+                self.world.start(name)
 
     def tips(self) -> dict[str, Decision]:
         return {name: lane.decision for name, life in self.lives.items() for lane in life.lanes}
@@ -313,6 +323,9 @@ class SimFleet:
         faults = [fault for fault in self.faults if self._strikes(fault)]
         self.nursery.start_soon(apply_faults, faults, self.world)
         last_s = max((fault.until_s for fault in faults), default=0.0)
+        if self.shape.new_term_s:
+            self.nursery.start_soon(self._begin_term, self.shape.new_term_s)
+            last_s = max(last_s, self.shape.new_term_s + POLL_S)
         with trio.move_on_after(last_s + GRACE_S + 30.0 * self.shape.windows):
             while not self._done(last_s):
                 await trio.sleep(POLL_S)

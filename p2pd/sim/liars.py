@@ -45,6 +45,12 @@ class Lie(Enum):
     """It proposes updates of older windows again."""
     HASTE = "haste"
     """It proposes as soon as a height begins, before anybody has delivered."""
+    FORGE = "forge"
+    """It puts into its proposals what others never signed."""
+    REVENANT = "revenant"
+    """It says again what others said at the same height of an earlier term."""
+    TWO_VOTES = "two votes"
+    """It votes for and against everything, before everybody."""
 
 
 @dataclass(slots=True)

@@ -1,11 +1,11 @@
 """The lane of a liar: what its role wants to say becomes what the liar says, to whom it says it."""
 
+from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
 from p2pd.core.decision import Decision, Record
 from p2pd.core.ids import ObjectId, PeerId
-from p2pd.core.messages import Update
 from p2pd.core.signed import Signed
 from p2pd.core.talk import Holdings, Objects, dump_talk
 from p2pd.node.lane import VALIDATOR, Lane
@@ -15,16 +15,16 @@ from p2pd.sim.lying_validators import Scene, Told, Tongue
 from p2pd.sim.watched import WatchedLane
 from p2pd.wire.envelope import dump
 
-REMEMBERED = 64
-"""Updates of the past that a liar has at hand."""
+REMEMBERED = 2000
+"""Objects of the past that a liar has at hand."""
 
 
 class LyingLane(WatchedLane):
     lie: Lie
     tongue: Tongue | None = None
     """Of a validator."""
-    past: list[Signed[Update]]
-    """Of earlier windows, as heard."""
+    past: deque[Signed[Any]]
+    """What it heard in all its lives."""
     unsaid: set[ObjectId]
     """What its machine believes to have said."""
 
@@ -55,7 +55,7 @@ class LyingLane(WatchedLane):
             self.setting.members(self.decision.state.suspended),
             frozenset(link.peer for link in links if VALIDATOR in link.hello.roles),
             tuple(one for one in self.pool.held.values() if one.author != self.key),
-            tuple(one for one in self.past if one.scope.height < self.pool.height),
+            self.past,
         )
 
     async def adopt(self, record: Record) -> None:
@@ -70,8 +70,7 @@ class LyingLane(WatchedLane):
         if signed.author == self.key:
             return  # a liar knows what it said, and its machine must not find out
         Lane.receive(self, signed, source)
-        if isinstance(signed.content, Update):
-            self.past = [*self.past, signed][-REMEMBERED:]
+        self.past.append(signed)
         if self.tongue is not None:
             self._say(self.tongue.hear(signed, self._scene()))
 

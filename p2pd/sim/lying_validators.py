@@ -1,6 +1,6 @@
 """Validators that lie: over the real machine, with their own key, they say what they like to whom they like."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Protocol
@@ -11,6 +11,7 @@ from p2pd.core.ids import DecisionId, PeerId, PublicKey
 from p2pd.core.messages import Candidate, ChoiceKind, Choices
 from p2pd.core.signed import Scope, Signed
 from p2pd.core.votes import NO_ROUND, Step, Vote
+from p2pd.core.voting.evidence import Evidence
 from p2pd.core.voting.members import Members
 from p2pd.core.voting.proposals import Proposal
 from p2pd.core.work import FULL, Verdict
@@ -37,8 +38,8 @@ class Scene:
     """Other validators that are linked."""
     held: tuple[Signed[Any], ...]
     """What was heard of the open height."""
-    past: tuple[Signed[Any], ...]
-    """Updates of earlier heights."""
+    past: Collection[Signed[Any]]
+    """What was heard before, and is remembered."""
 
     def votes(self, step: Step, round_: int) -> dict[PeerId, Vote]:
         """Of the others, the first of each."""
@@ -247,7 +248,10 @@ def unchanged(choices: Choices, scene: Scene) -> Choices:
 
 def with_old_updates(choices: Choices, scene: Scene) -> Choices:
     """In place of each trainer's update one of an earlier window, where it still has a lease."""
-    old = {one.signer: one for one in scene.past}
+    height = scene.scope.height
+    old = {
+        one.signer: one for one in scene.past if one.kind == "update" and one.scope.height < height
+    }
     cohort = [
         Candidate(old[one.update.signer], Verdict.ACCEPTED, FULL)
         if one.update.signer in old
@@ -255,6 +259,59 @@ def with_old_updates(choices: Choices, scene: Scene) -> Choices:
         for one in choices.cohort
     ]
     return replace(choices, cohort=tuple(sorted(cohort, key=lambda one: one.update.id)))
+
+
+def with_forgeries(choices: Choices, scene: Scene) -> Choices:
+    """An update that its trainer did not sign so, and evidence against another validator."""
+    cohort = list(choices.cohort)
+    if cohort:
+        update = cohort[0].update
+        other = replace(update, content=replace(update.content, steps=update.content.steps + 1))
+        cohort[0] = replace(cohort[0], update=other)
+    victim = next(member for member in scene.members.rows if member.key != scene.me)
+    votes = [Vote(Step.PRECOMMIT, 0, value, NO_ROUND, ()) for value in (None, scene.previous.id)]
+    pair = tuple(Signed("vote", scene.scope, victim.key, vote, bytes(64)) for vote in votes)
+    return replace(
+        choices,
+        cohort=tuple(sorted(cohort, key=lambda one: one.update.id)),
+        evidence=(Evidence(pair, ()),),
+    )
+
+
+@dataclass(slots=True)
+class Revenant:
+    """Honest of itself; it repeats what others said in another term."""
+
+    def tell(self, signed: Signed[Any], scene: Scene) -> Iterable[Told]:
+        return [Told(signed)]
+
+    def hear(self, signed: Signed[Any], scene: Scene) -> Iterable[Told]:
+        return []
+
+    def enter(self, scene: Scene) -> Iterable[Told]:
+        return [
+            Told(one, scene.others)
+            for one in scene.past
+            if one.scope.height == scene.scope.height and one.kind in ("vote", "proposal", "update")
+        ]
+
+
+@dataclass(slots=True)
+class TwoVotes:
+    sign: Sign
+
+    def tell(self, signed: Signed[Any], scene: Scene) -> Iterable[Told]:
+        vote = signed.content
+        if not isinstance(vote, Vote) or vote.value is None:
+            return [Told(signed)]
+        nil = Vote(vote.step, vote.round, None, NO_ROUND, ())
+        return [Told(signed, scene.others), Told(self.sign("vote", scene.scope, nil), scene.others)]
+
+    def hear(self, signed: Signed[Any], scene: Scene) -> Iterable[Told]:
+        return []
+
+    def enter(self, scene: Scene) -> Iterable[Told]:
+        return []
 
 
 def tongue_of(lie: Lie, sign: Sign, dice: Random) -> Tongue | None:
@@ -268,5 +325,11 @@ def tongue_of(lie: Lie, sign: Sign, dice: Random) -> Tongue | None:
             return Misproposer(sign, with_old_updates)
         case Lie.HASTE:
             return Misproposer(sign, unchanged, at_once=True)
+        case Lie.FORGE:
+            return Misproposer(sign, with_forgeries)
+        case Lie.REVENANT:
+            return Revenant()
+        case Lie.TWO_VOTES:
+            return TwoVotes(sign)
         case _:
             return None

@@ -9,10 +9,13 @@ from typing import Any
 
 from p2pd.core.decision import Decision
 from p2pd.core.ids import PeerId
-from p2pd.core.signed import Signed
+from p2pd.core.signed import Scope, Signed
 from p2pd.core.votes import Step, Vote
 
 Fail = Callable[[str, int, str], None]
+
+NAMED_WITHIN = 8
+"""Heights after which a liar must be named: each of four validators had its turn twice."""
 
 
 @dataclass(slots=True)
@@ -20,16 +23,19 @@ class Witness:
     fail: Fail
     names: dict[PeerId, str]
     """Of honest nodes."""
-    votes: dict[tuple[PeerId, int], list[Vote]] = field(default_factory=dict)
-    """Of honest validators, for a decision, by height."""
+    votes: dict[tuple[PeerId, Scope], list[Vote]] = field(default_factory=dict)
+    """Of honest validators, for a decision."""
+    heard: dict[tuple[str, PeerId, Scope, Step, int], Vote] = field(default_factory=dict)
+    """The first vote of each place, by who heard it."""
+    liars: dict[PeerId, int] = field(default_factory=dict)
+    """The height at which an honest validator heard two votes of theirs for one place."""
 
     def on_sent(self, signed: Signed[Any]) -> None:
         """Called with each vote of an honest validator: none leaves a lock without a quorum since."""
         vote = signed.content
         if not isinstance(vote, Vote) or vote.value is None:
             return
-        height = signed.scope.height
-        held = self.votes.setdefault((signed.signer, height), [])
+        held = self.votes.setdefault((signed.signer, signed.scope), [])
         held.append(vote)
         for one, other in [(vote, each) for each in held] + [(each, vote) for each in held]:
             if (
@@ -40,11 +46,23 @@ class Witness:
             ):
                 name = self.names.get(signed.signer, signed.signer.hex()[:10])
                 what = f"{name} left its lock of round {one.round} in round {other.round}"
-                self.fail("I1", height, what)
+                self.fail("I1", signed.scope.height, what)
+
+    def on_heard(self, name: str, signed: Signed[Any]) -> None:
+        """Called with what an honest validator holds of the open height."""
+        vote = signed.content
+        if isinstance(vote, Vote):
+            place = (name, signed.signer, signed.scope, vote.step, vote.round)
+            if self.heard.setdefault(place, vote) != vote:
+                self.liars.setdefault(signed.signer, signed.scope.height)
 
     def on_decision(self, decision: Decision) -> None:
         """Called once with each decision of the lineage."""
-        for peer in (*decision.state.suspended, *decision.state.pending):
+        height = decision.height
+        named = {*decision.state.suspended, *decision.state.pending}
+        for peer in sorted(named):
             if peer in self.names:
-                what = f"{self.names[peer]} is honest, and was named as a liar"
-                self.fail("I1", decision.height, what)
+                self.fail("I1", height, f"{self.names[peer]} is honest, and was named as a liar")
+        for peer, since in self.liars.items():
+            if peer not in named and height == since + NAMED_WITHIN:
+                self.fail("I1", height, f"a liar caught at height {since} has not been named")

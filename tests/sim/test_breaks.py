@@ -21,6 +21,9 @@ CASES = [
     (Break.ARRIVAL, 2, 2, "I6", "to other bits"),
     (Break.DURABLE, 2, 2, "crash", "another node votes with this key"),
     (Break.EARLY, 0, 2, "window", "while every window was open"),
+    (Break.SIGNATURES, 1, 1, "I3", "its author did not sign it"),
+    (Break.TERM, 1, 2, "I10", "contradicts another"),
+    (Break.EVIDENCE, 1, 8, "I1", "has not been named"),
 ]
 
 
