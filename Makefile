@@ -40,4 +40,7 @@ crash: setup  ## kill -9 at two hundred random instants of a real fleet, in five
 search: setup  ## every way in which few validators can vote in few rounds: ten minutes
 	$(PY) -m tests.core.voting.full_search
 
-.PHONY: setup demo test check format sim crash search
+hostile: setup  ## a real fleet under twelve attacks, one after the other
+	$(PY) -m tests.hostile.lane --json
+
+.PHONY: setup demo test check format sim crash search hostile

@@ -49,6 +49,7 @@ class Rogue:
     """The bytes that answer a request, status and length included; None never answers."""
     reads: bool = True
     """False: nothing that comes is taken in, so that the other side gets no acknowledgements."""
+    source: str = "127.0.0.1"
     heard: list[bytes] = field(default_factory=list)
     """Control messages that came, the hello first."""
     requests: dict[int, bytearray] = field(default_factory=dict)
@@ -68,6 +69,7 @@ class Rogue:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Until the connection has ended; started once the handshake is done, or has failed."""
         with self.socket:
+            await self.socket.bind((self.source, 0))
             self.quic.connect(self.address, trio.current_time())
             await self.flush()
             started = False

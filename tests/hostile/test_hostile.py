@@ -1,5 +1,6 @@
 """Rogues on real sockets: what they try, what it comes to, and that it works where the defence is taken away."""
 
+import gc
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
@@ -17,6 +18,7 @@ from p2pd.core.messages import Beacon, Service
 from p2pd.core.signed import Signed
 from p2pd.core.talk import (
     GetChunk,
+    GetFarthest,
     GetManifest,
     GetRecords,
     Inventory,
@@ -29,7 +31,7 @@ from p2pd.core.talk import (
 )
 from p2pd.core.votes import Step, Vote
 from p2pd.io.overlay import OverlaySettings
-from p2pd.io.overlay.connection import CloseCode
+from p2pd.io.overlay.connection import CloseCode, Connection
 from p2pd.node.conduct import FAULTS_MOST, Conduct
 from p2pd.node.peer_table import KIND, record_scope
 from p2pd.node.wanted import Wanted
@@ -217,6 +219,8 @@ def test_i08_a_fake_provider_delays_a_fetch_and_gets_nothing_in(what: str) -> No
         schema = SETTING.revision.schema.id
         wanted = Wanted(MANIFEST.id, ArtifactKind.HEAD, schema, 10 * MB)
         await bed.neighbour.blobs.put(ArtifactKind.HEAD, schema, PAYLOAD)
+        transfer = bed.victim.node.transfer
+        transfer._settings = replace(transfer._settings, patience_first_s=2.0)
         async with linked(bed.victim.address, NETWORK, answer=PROVIDERS[what]):
             await bed.victim.node.transfer.fetch(wanted, [ROGUE, VALIDATORS[1].peer])
         assert await bed.victim.blobs.read(MANIFEST.id, 1) == PAYLOAD[CHUNK_BYTES:]
@@ -226,16 +230,17 @@ def test_i08_a_fake_provider_delays_a_fetch_and_gets_nothing_in(what: str) -> No
     on_bed(scene)
 
 
-def test_a_peer_whose_decisions_do_not_hold_is_parted_from() -> None:
+@pytest.mark.parametrize("height", [1, 2**62])
+def test_a_peer_whose_decisions_do_not_hold_is_parted_from(height: int) -> None:
     """It promises a height that nobody has."""
 
     def answer(request: bytes) -> bytes | None:
-        is_records = isinstance(load_talk(request), GetRecords)
+        is_records = isinstance(load_talk(request), GetRecords | GetFarthest)
         return answered(encode(Records((b"\x80\x04\x95",)))) if is_records else None
 
     async def scene(bed: Bed) -> None:
         async with linked(bed.victim.address, NETWORK, answer=answer) as rogue:
-            await rogue.say(dump_talk(Tip(REVISION, 2**62, GENESIS.id)))
+            await rogue.say(dump_talk(Tip(REVISION, height, GENESIS.id)))
             assert "decisions do not hold" in (await rogue.end()).reason_phrase
         assert bed.victim.lane.decision == GENESIS
 
@@ -339,7 +344,7 @@ def test_i09_requests_that_never_end_are_given_up(size: int, why: str) -> None:
             await rogue.until(lambda: len(rogue.answers) == (16 if why else 0))
             assert all(why.encode() in rogue.answers.get(one, b"") for one in asked)
 
-    on_bed(scene, OverlaySettings(stall_s=0.2))
+    on_bed(scene, OverlaySettings(stall_s=30.0 if why else 0.2))
 
 
 def test_i09_an_answer_that_nobody_takes_is_given_up() -> None:
@@ -374,3 +379,64 @@ def test_a_caller_that_trickles_its_hello_is_not_waited_for(patience_s: float) -
             assert "took too long" in (await rogue.end()).reason_phrase
 
     on_bed(scene, OverlaySettings(handshake_s=patience_s))
+
+
+def connections() -> int:
+    """That live in this process; what is over may wait for the collector."""
+    gc.collect()
+    return sum(isinstance(one, Connection) for one in gc.get_objects())
+
+
+def test_i09_connections_that_are_over_are_let_go() -> None:
+    async def scene(bed: Bed) -> None:
+        before = connections()
+        for number in range(12):
+            async with calling(bed.victim.address, f"rogue {number}"):
+                pass
+        assert connections() > before
+        while connections() > before:  # noqa: ASYNC110 - nobody tells
+            await trio.sleep(0.2)
+
+    on_bed(scene, OverlaySettings(handshake_s=0.3))
+
+
+def test_i09_one_machine_cannot_take_the_places_of_all_callers() -> None:
+    async def scene(bed: Bed) -> None:
+        async with (
+            calling(bed.victim.address, "rogue 1"),
+            calling(bed.victim.address, "rogue 2"),
+            trio.open_nursery() as nursery,
+        ):
+            host, _, port = bed.victim.address.rpartition(":")
+            third = Rogue(signer_of("rogue 3"), (host, int(port)))
+            nursery.start_soon(third.run)
+            async with linked(bed.victim.address, NETWORK, "other", source="127.0.0.2") as other:
+                await until(lambda: other.signer.peer in bed.victim.links())
+                assert third.quic.tls._peer_certificate is None
+            nursery.cancel_scope.cancel()
+
+    on_bed(scene, OverlaySettings(half_open_per_host=2))
+
+
+def test_a_mistake_of_ours_costs_the_link_that_it_came_by_and_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Case B4: what one peer sends must not end the service for all."""
+
+    async def scene(bed: Bed) -> None:
+        node = bed.victim.node
+        received = node.received
+
+        def mistaken(peer: PeerId, message: bytes) -> None:
+            if peer == ROGUE:
+                raise ZeroDivisionError("a mistake")
+            received(peer, message)
+
+        node.received = mistaken  # type: ignore[method-assign]
+        async with linked(bed.victim.address, NETWORK) as rogue:
+            await rogue.say(b"anything")
+            await until(lambda: ROGUE not in bed.victim.links())
+
+    on_bed(scene)
+    (record,) = [one for one in caplog.records if one.levelname == "ERROR"]
+    assert "what came on it failed" in record.getMessage()

@@ -97,7 +97,6 @@ class Connection:
         self.answering = trio.Semaphore(settings.requests_per_peer)
         self.sent_bytes = 0
         self.received_bytes = 0
-        self.timer_at: float | None = None
         self.connection_ids: set[bytes] = set()
         self.farewell: list[tuple[bytes, tuple[str, int]]] = []
         """The datagrams that said goodbye, to be repeated to a peer that did not hear them."""

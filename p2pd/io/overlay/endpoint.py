@@ -4,8 +4,6 @@ Seconds of trio's clock. Each connection that was touched is asked for its datag
 that alone makes it three times as fast as answering each datagram.
 """
 
-import heapq
-import itertools
 import logging
 import math
 import socket
@@ -25,6 +23,7 @@ from p2pd.io.overlay.connection import CloseCode, Connection, Ending, Watcher
 from p2pd.io.overlay.datagrams import Datagrams
 from p2pd.io.overlay.doorman import Address, Caller, Doorman, read_header
 from p2pd.io.overlay.settings import OverlaySettings, join_address
+from p2pd.io.overlay.timers import Timers
 
 BATCH_DATAGRAMS = 64
 
@@ -38,8 +37,12 @@ class Host(Watcher, Protocol):
         """Callers that have not said hello yet."""
         ...
 
-    def called(self, connection: Connection) -> None:
-        """A new caller, of which nothing is known yet."""
+    def half_open_from(self, host: str) -> int:
+        """Those of them that came from this address."""
+        ...
+
+    def called(self, connection: Connection, host: str) -> None:
+        """A new caller, of which nothing is known yet but where it came from."""
         ...
 
 
@@ -61,8 +64,7 @@ class Endpoint:
         self._doorman = Doorman()
         self._routes: dict[bytes, Connection] = {}
         self._touched: dict[Connection, None] = {}
-        self._timers: list[tuple[float, int, Connection]] = []
-        self._order = itertools.count()
+        self._timers = Timers[Connection]()
         self._waiting = trio.CancelScope()
 
     @property
@@ -82,10 +84,10 @@ class Endpoint:
             if self._touched:
                 await trio.lowlevel.checkpoint()
             else:
-                with trio.CancelScope(deadline=self._next_timer()) as self._waiting:
+                with trio.CancelScope(deadline=self._timers.next_s()) as self._waiting:
                     await trio.lowlevel.wait_readable(self._datagrams.socket)
             received = self._receive(trio.current_time())
-            woken = [connection.dispatch() for connection in received]
+            woken = [self._dispatch(connection) for connection in received]
             if any(woken):
                 # Readers go first: what they write now shares packets with the acknowledgements.
                 await trio.lowlevel.checkpoint()
@@ -153,15 +155,17 @@ class Endpoint:
         half_open = self._host.half_open()
         if half_open >= self._settings.half_open_max:
             return None
+        if self._host.half_open_from(address[0]) >= self._settings.half_open_per_host:
+            return None
         retry = half_open >= self._settings.half_open_retry
         verdict = self._doorman.examine(data, address, now_s, retry=retry)
         if isinstance(verdict, Caller):
-            return self._accept(verdict)
+            return self._accept(verdict, address[0])
         if verdict is not None:
             self._datagrams.send([(verdict, address)])
         return None
 
-    def _accept(self, caller: Caller) -> Connection:
+    def _accept(self, caller: Caller, host: str) -> Connection:
         quic = Quic(
             limits=self._limits,
             configuration=self._listener,
@@ -171,7 +175,7 @@ class Endpoint:
         connection = Connection(quic, self._settings, self, self._host, dialled=False)
         self.route(connection, caller.destination)
         self.route(connection, quic.host_cid)
-        self._host.called(connection)
+        self._host.called(connection, host)
         return connection
 
     # Sending
@@ -192,7 +196,7 @@ class Endpoint:
         wanted_s = connection.quic.get_timer()
         if wanted_s is not None:
             # One that is due already, and aioquic finds is not, is looked at again a little later.
-            self._arm(connection, wanted_s if wanted_s > now_s else now_s + GRANULARITY_S)
+            self._timers.arm(connection, wanted_s if wanted_s > now_s else now_s + GRANULARITY_S)
 
     def _repeat_farewell(self, connection: Connection) -> None:
         """Tells again that the connection is closed, ever more seldom (RFC 9000 10.2.1)."""
@@ -202,34 +206,20 @@ class Endpoint:
 
     # Timers
 
-    def _next_timer(self) -> float:
-        return self._timers[0][0] if self._timers else math.inf
-
-    def _arm(self, connection: Connection, at_s: float) -> None:
-        if connection.timer_at is None or at_s < connection.timer_at:
-            connection.timer_at = at_s
-            heapq.heappush(self._timers, (at_s, next(self._order), connection))
-
     def _fire(self, now_s: float) -> None:
-        due = []
-        while self._timers and self._timers[0][0] <= now_s:
-            at_s, _, connection = heapq.heappop(self._timers)
-            if connection.timer_at == at_s:
-                connection.timer_at = None
-                due.append(connection)
-        for connection in due:
+        for connection in self._timers.due(now_s):
             wanted_s = connection.quic.get_timer()
             if wanted_s is None:
                 self._forget(connection)
             elif wanted_s > now_s:
-                self._arm(connection, wanted_s)
+                self._timers.arm(connection, wanted_s)
             else:
                 self._expire(connection, now_s)
 
     def _expire(self, connection: Connection, now_s: float) -> None:
         if not self._guard(connection, lambda q: q.handle_timer(now_s)):
             return
-        connection.dispatch()
+        self._dispatch(connection)
         if connection.quic.get_timer() is None:
             self._forget(connection)
         else:
@@ -237,13 +227,20 @@ class Endpoint:
 
     # The end of a connection
 
+    def _dispatch(self, connection: Connection) -> bool:
+        """Hands on what has come. True if some task may want to go on."""
+        woken: list[bool] = []
+        return not self._guard(connection, lambda _: woken.append(connection.dispatch())) or any(
+            woken
+        )
+
     def _guard(self, connection: Connection, act: Callable[[Quic], None]) -> bool:
-        """Acts on a connection's QUIC machine. If that fails, this connection ends and no other."""
+        """Acts on a connection. If that fails, this connection ends and no other."""
         try:
             act(connection.quic)
         except Exception:  # noqa: BLE001  # one peer's packets must not end the node
             if connection.ending is None:
-                _log.exception("a connection was dropped: its QUIC machine failed")
+                _log.exception("a connection was dropped: what came on it failed")
             self._drop(connection, "internal error")
             return False
         return True
@@ -256,5 +253,5 @@ class Endpoint:
     def _forget(self, connection: Connection) -> None:
         for connection_id in tuple(connection.connection_ids):
             self.unroute(connection, connection_id)
-        connection.timer_at = None
+        self._timers.disarm(connection)
         self._touched.pop(connection, None)

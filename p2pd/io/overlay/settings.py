@@ -32,6 +32,8 @@ class OverlaySettings:
     """Links; a caller beyond that is refused."""
     half_open_max: int = 256
     """Callers that have not said hello yet; datagrams of further ones are dropped."""
+    half_open_per_host: int = 64
+    """Of them, those from one address: a single machine cannot shut all others out."""
     half_open_retry: int = 32
     """From so many on, a caller must prove its address: a round trip more (RFC 9000 8.1.2)."""
     requests_per_peer: int = 16

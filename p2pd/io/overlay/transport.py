@@ -62,7 +62,8 @@ class QuicTransport:
         self._links: dict[PeerId, Connection] = {}
         self._dials: dict[PeerId, Connection] = {}
         """Connections dialled here on which hello was said and not answered yet."""
-        self._callers: dict[Connection, None] = {}
+        self._callers: dict[Connection, str] = {}
+        """And the host of each."""
         self._dial_locks: dict[str, trio.Lock] = {}
         self._address = ""
         self._running: _Running | None = None
@@ -322,8 +323,11 @@ class QuicTransport:
     def half_open(self) -> int:
         return len(self._callers)
 
-    def called(self, connection: Connection) -> None:
-        self._callers[connection] = None
+    def half_open_from(self, host: str) -> int:
+        return sum(one == host for one in self._callers.values())
+
+    def called(self, connection: Connection, host: str) -> None:
+        self._callers[connection] = host
         self._require_running().nursery.start_soon(self._receive_caller, connection)
 
     def greeted(self, connection: Connection) -> None:
