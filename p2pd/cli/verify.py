@@ -18,7 +18,7 @@ from p2pd.core.encoding import decode
 from p2pd.core.ids import ArtifactId
 from p2pd.errors import RemoteError
 from p2pd.io.blob_files import MAX_MANIFEST_BYTES, NAME
-from p2pd.io.durable import TEMPORARY, storing
+from p2pd.io.durable import TEMPORARY, storing, sync_directory
 from p2pd.wire.envelope import load_choices
 from p2pd.wire.records import load_record
 
@@ -255,8 +255,11 @@ def export(chain: Chain, head: ArtifactId, out: Path) -> Manifest:
                 if sha256(chunk).digest() != wanted:
                     raise RemoteError(f"chunk {index} was changed")
                 copy.write(chunk)
+            copy.flush()
+            os.fsync(copy.fileno())
         with storing(out):
             aside.replace(out)
+            sync_directory(out.parent)
     finally:
         aside.unlink(missing_ok=True)
     return manifest

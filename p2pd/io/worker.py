@@ -120,6 +120,8 @@ class WorkerProcess:
             base = await self._files.sound(job.base)
             manifest = self._files.manifest(job.base)
             size_bytes = 0 if manifest is None else manifest.size_bytes  # no update is much larger
+            if job.codec != "f32":
+                size_bytes *= 2  # what the codec loses lies on the same disk
             own = os.fsencode(self._settings.own.absolute()) if self._settings.own else b""
             async with self._files.output(".safetensors", size_bytes) as output:
                 call = TrainCall(job, os.fsencode(base), os.fsencode(output), own)
