@@ -34,7 +34,7 @@ from p2pd.daemon.rates import Rates
 from p2pd.daemon.settings import NodeConfig, load_node
 from p2pd.daemon.snapshots import Snapshots
 from p2pd.daemon.watchdog import Watchdog
-from p2pd.errors import P2pError, UnreachableError, UsageError
+from p2pd.errors import NoRoomError, P2pError, UnreachableError, UsageError
 from p2pd.io.blobs import FileBlobStore
 from p2pd.io.control import serve_control
 from p2pd.io.durable import open_file, storing
@@ -290,7 +290,7 @@ async def _worker(
 
 
 async def _import_head(given: Given, blobs: FileBlobStore) -> None:
-    """Takes the genesis head from beside the record, if it lies there."""
+    """Takes the genesis head from beside the record, if it lies there and there is room for it."""
     record = given.config.experiment.record
     if record is None or given.revision is None:
         return
@@ -302,12 +302,20 @@ async def _import_head(given: Given, blobs: FileBlobStore) -> None:
         if manifest.id != revision.head:
             raise UsageError(f"{path}: not the genesis head that {record} names")
         blobs.pin(revision.head, "import")
-        await blobs.begin(manifest)
-        file.seek(0)
-        for index in range(len(manifest.chunks)):
-            chunk = await trio.to_thread.run_sync(file.read, CHUNK_BYTES)
-            await blobs.write(revision.head, index, chunk)
+        try:
+            await _copy_in(blobs, manifest, file)
+        except NoRoomError:  # the store has said so; a chain that has left it behind goes on
+            log.warning("%s is not imported: it is fetched from others if it is needed", path)
+            return
     log.info("imported the genesis head %s", short(revision.head))
+
+
+async def _copy_in(blobs: FileBlobStore, manifest: Manifest, file: BinaryIO) -> None:
+    artifact = await blobs.begin(manifest)
+    file.seek(0)
+    for index in range(len(manifest.chunks)):
+        chunk = await trio.to_thread.run_sync(file.read, CHUNK_BYTES)
+        await blobs.write(artifact, index, chunk)
 
 
 def _manifest_of(file: BinaryIO, schema: bytes) -> Manifest:

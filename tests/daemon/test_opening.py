@@ -201,6 +201,21 @@ def test_a_head_file_that_is_missing_is_fetched_and_one_that_is_there_is_taken(
     assert not genesis_head.exists()
 
 
+def test_a_disk_without_room_for_the_genesis_head_keeps_no_node_from_going_on(
+    made: tuple[Image, Built], image: Image
+) -> None:
+    (image.data_dir / "blobs" / made[1].decisions[0].head.hex()).unlink()
+    config = image.config.read_text()
+    image.config.write_text(f"{config}\n[store]\nreserve_bytes = {10**18}\n")
+    started = start(image)
+    assert started.chain[0] == HEIGHTS
+    room, imported = started.said
+    assert "free some disk space" in room
+    assert imported.startswith(f"{places(image, made[1])['head file']} is not imported")
+    assert started.status is not None
+    assert f"store: {room}" in started.status["node"]["degraded"]
+
+
 def test_i10_a_ledger_that_vanished_with_all_its_files_is_said(image: Image) -> None:
     for path in image.data_dir.glob("ledger.*"):
         path.unlink()
