@@ -27,6 +27,7 @@ from p2pd.node.chronicle import Chronicle
 from p2pd.node.driver import Inbox, drive
 from p2pd.node.fork_watch import ForkWatch
 from p2pd.node.heads import KEPT_HEADS, Heads
+from p2pd.node.neighbours import Neighbours, is_for
 from p2pd.node.steps import HeightTimes, Step, Steps
 from p2pd.node.supervision import Supervision
 from p2pd.node.transfer import Transfer
@@ -44,11 +45,6 @@ OBJECTS_BYTES = 2**18
 REQUEST_S = 20.0
 STAGGER_S = 0.5
 """A silent holder of choices holds up the next one so long."""
-
-FOR_ALL = frozenset({"report"})
-VALIDATOR = "validator"
-JUDGES = frozenset({VALIDATOR, "reducer", "bootstrap"})
-"""Roles that need what is said about an open window; seeds pass it on."""
 
 
 HISTORY = 256
@@ -96,6 +92,7 @@ class Lane:
         self._adopting = trio.Lock()
         self.forks = ForkWatch(self.chronicle, setting, hub.transport)
         self._catch_up = CatchUp(self, hub.transport, self.forks)
+        self._neighbours = Neighbours(hub.transport)
         self._reports = Inbox[Signed[Report]]()
         self._calm = trio.Event()
 
@@ -173,7 +170,7 @@ class Lane:
         self.private.clear()
         waited = self.pool.advance(decision)
         self.history.append(self.steps.turn(decision, trio.current_time()))
-        self._tell_all(self._tip())
+        self._neighbours.tell_all(self._tip())
         self.inbox.put(Adopted(decision))
         for signed in waited:
             self._take(signed, None)
@@ -287,9 +284,7 @@ class Lane:
             self.private.add(content.artifact)
             self.keep(content.artifact)
         message = dump_talk(Objects((dump(signed),)))
-        for link in self._hub.transport.links():
-            if link.peer not in (source, signed.signer) and _is_for(signed.kind, link):
-                self._hub.transport.send(link.peer, message)
+        self._neighbours.pass_on(message, signed.kind, source, signed.signer)
         if signed.kind == "report":
             self._reports.put(signed)
         else:
@@ -307,10 +302,6 @@ class Lane:
         held = self.pool.inventory()
         return dump_talk(Inventory(self.setting.revision.id, self.pool.height, held))
 
-    def _tell_all(self, message: bytes) -> None:
-        for link in self._hub.transport.links():
-            self._hub.transport.send(link.peer, message)
-
     def on_inventory(self, link: Link, inventory: Inventory) -> int:
         """Sends what the other lacks, and returns how many; one that is behind learns of it."""
         if inventory.height < self.pool.height:
@@ -319,7 +310,7 @@ class Lane:
         if inventory.height > self.pool.height:
             self.on_tip(link.peer, inventory.height - 1, self.decision.id)
             return 0
-        missing = [one for one in self.pool.missing(inventory.objects) if _is_for(one.kind, link)]
+        missing = [one for one in self.pool.missing(inventory.objects) if is_for(one.kind, link)]
         if self.role.holdings() is not None and self._has_seat(link.peer):
             # Validators tell each other more exactly which votes they lack.
             missing = [one for one in missing if one.kind not in ("vote", "proposal")]
@@ -361,7 +352,7 @@ class Lane:
                 pause_s = RECONCILE_S
             else:
                 pause_s = min(RECONCILE_MOST_S, pause_s * 1.5)
-            self._tell_all(self._inventory())
+            self._neighbours.tell_few(self._inventory())
             self._tell_validators()
 
     def _tell_validators(self) -> None:
@@ -369,9 +360,7 @@ class Lane:
         if votes is None:
             return
         message = dump_talk(Holdings(self.setting.revision.id, self.pool.height, votes))
-        for link in self._hub.transport.links():
-            if VALIDATOR in link.hello.roles:
-                self._hub.transport.send(link.peer, message)
+        self._neighbours.tell_validators(message)
 
     def may_have(self, peer: PeerId, artifact: ArtifactId) -> bool:
         if artifact not in self.private:
@@ -381,7 +370,3 @@ class Lane:
             return True  # an update that names a head must not hide it
         state = self.decision.state
         return peer in state.plan.reducers or self._has_seat(peer)
-
-
-def _is_for(kind: str, link: Link) -> bool:
-    return kind in FOR_ALL or not JUDGES.isdisjoint(link.hello.roles)

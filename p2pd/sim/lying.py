@@ -8,7 +8,8 @@ from p2pd.core.decision import Decision, Record
 from p2pd.core.ids import ObjectId, PeerId
 from p2pd.core.signed import Signed
 from p2pd.core.talk import Holdings, Objects, dump_talk
-from p2pd.node.lane import VALIDATOR, Lane
+from p2pd.node.lane import Lane
+from p2pd.node.neighbours import VALIDATOR
 from p2pd.ports import Link
 from p2pd.sim.liars import Lie, retold
 from p2pd.sim.lying_validators import Scene, Told, Tongue

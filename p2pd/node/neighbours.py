@@ -1,0 +1,54 @@
+"""Whom a lane tells what: all its neighbours, those that need it, or a few of them at a time."""
+
+from collections.abc import Sequence
+
+from p2pd.core.ids import PeerId
+from p2pd.ports import Link, Transport
+
+FOR_ALL = frozenset({"report"})
+VALIDATOR = "validator"
+JUDGES = frozenset({VALIDATOR, "reducer", "bootstrap"})
+"""Roles that need what is said about an open window; seeds pass it on."""
+FEW = 4
+"""Neighbours that are shown an inventory at a time: what is lost comes from any of them."""
+
+
+def is_for(kind: str, link: Link) -> bool:
+    return kind in FOR_ALL or not JUDGES.isdisjoint(link.hello.roles)
+
+
+class Neighbours:
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._told = 0
+        """Over and over, in turn."""
+
+    def tell_all(self, message: bytes) -> None:
+        for link in self._transport.links():
+            self._transport.send(link.peer, message)
+
+    def tell_few(self, message: bytes) -> None:
+        for link in self._next_few():
+            self._transport.send(link.peer, message)
+
+    def tell_validators(self, message: bytes) -> None:
+        for link in self._transport.links():
+            if VALIDATOR in link.hello.roles:
+                self._transport.send(link.peer, message)
+
+    def pass_on(self, message: bytes, kind: str, source: PeerId | None, author: PeerId) -> None:
+        """An object, to those that need it; source is None where it was made here."""
+        # Nobody waits for a report: who does not get it from its author or a few others reconciles.
+        relayed = source is not None and kind in FOR_ALL
+        for link in self._next_few() if relayed else self._transport.links():
+            if link.peer not in (source, author) and is_for(kind, link):
+                self._transport.send(link.peer, message)
+
+    def _next_few(self) -> Sequence[Link]:
+        """Other ones each time: all of them in turn."""
+        links = self._transport.links()
+        if len(links) <= FEW:
+            return links
+        first = self._told % len(links)
+        self._told += FEW
+        return (*links, *links)[first : first + FEW]
