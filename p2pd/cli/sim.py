@@ -1,23 +1,47 @@
 """`p2pd sim`."""
 
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import typer
 
 from p2pd.cli.output import AsJson, say, say_json, warn
 from p2pd.sim.breaks import Break
-from p2pd.sim.suite import FaultSet, FleetShape, SeedResult, SuiteResult, run_suite
+from p2pd.sim.replay import arguments, narrowed, with_set
+from p2pd.sim.suite import (
+    FaultSet,
+    FleetShape,
+    SeedResult,
+    SuiteResult,
+    run_suite,
+    shrunk,
+)
 
 LIST = "list"
 """In place of a name."""
 
 
-def command(
+def command(  # noqa: PLR0913 - one parameter per option
     *,
     seeds: Annotated[int, typer.Option(min=1, help="How many fleets to run.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first one.")] = 0,
     windows: Annotated[int, typer.Option(min=1, help="Heads that each fleet promotes.")] = 10,
     faults: Annotated[FaultSet, typer.Option(help="What goes wrong.")] = FaultSet.ALL,
+    validators: Annotated[
+        str | None,
+        typer.Option(
+            "--set",
+            metavar="WEIGHTS:QUORUM",
+            help="The validators of every fleet, 2,1,1:3 say; otherwise each seed draws its own.",
+        ),
+    ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(metavar="PLACES", help="Of the faults drawn, those that happen: 3,17 say."),
+    ] = None,
+    without: Annotated[
+        str, typer.Option(metavar="NAMES", help="Nodes that never start: trainer2,viewer1 say.")
+    ] = "",
     broken: Annotated[
         str | None,
         typer.Option(
@@ -31,12 +55,16 @@ def command(
     if broken == LIST:
         say("\n".join(one.value for one in Break))
         return
-    shape = FleetShape(windows=windows, faults=faults)
+    shape = FleetShape(windows=windows, faults=faults, drawn=True)
+    if validators is not None:
+        shape = with_set(shape, validators)
+    shape = narrowed(shape, only, without)
     if broken is not None:
         shape = shape.attacked(_named(broken))
-    result = run_suite(range(seed, seed + seeds), shape, lambda one: _report(one, shape))
+    reporter = Reporter(shape)
+    result = run_suite(range(seed, seed + seeds), shape, reporter.report)
     if in_json:
-        say_json(result.to_json())
+        say_json({**result.to_json(), "replay": reporter.commands})
     else:
         say(summary(result))
     raise typer.Exit(0 if result.ok else 1)
@@ -51,16 +79,30 @@ def _named(name: str) -> Break:
         ) from None
 
 
-def _report(result: SeedResult, shape: FleetShape) -> None:
-    for line in findings(result, shape):
-        warn(line)
+SHRUNK_MOST = 2
+"""Failing seeds that are made smaller: it takes minutes."""
 
 
-def findings(result: SeedResult, shape: FleetShape) -> list[str]:
+@dataclass(slots=True)
+class Reporter:
+    """Says what each seed broke, and with which command to see it again, in a smaller fleet where one was found."""
+
+    shape: FleetShape
+    commands: list[str] = field(default_factory=list)
+
+    def report(self, result: SeedResult) -> None:
+        if not result.violations:
+            return
+        shape = self.shape
+        if shape.broken is None and len(self.commands) < SHRUNK_MOST:
+            shape = shrunk(shape, result.violations[0])
+        self.commands.append(f"p2pd sim {arguments(shape, result.seed)}")
+        for line in findings(result, self.commands[-1]):
+            warn(line)
+
+
+def findings(result: SeedResult, again: str) -> list[str]:
     """What a seed broke, and the command that shows it again."""
-    again = f"p2pd sim --seed {result.seed} --windows {shape.windows} --faults {shape.faults.value}"
-    if shape.broken is not None:
-        again += f" --break {shape.broken.value}"
     return [
         f"seed {found.seed}, height {found.height}: {found.invariant}: {found.what}  ({again})"
         for found in result.violations
@@ -77,5 +119,7 @@ def summary(result: SuiteResult) -> str:
         verdict = "all invariants held" if result.ok else "the broken defence was not noticed"
     return (
         f"{verdict}: {result.seeds} fleets, {result.decisions} decisions, "
-        f"{result.seconds:.1f} s, trace {result.trace[:16]}"
+        f"the longest wait after the faults {result.liveness.longest_s:.0f} of "
+        f"{result.liveness.within_s:.0f} virtual s, {result.seconds:.1f} s, "
+        f"trace {result.trace[:16]}"
     )

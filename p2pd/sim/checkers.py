@@ -248,11 +248,13 @@ class Checkers:
             what = f"microshards {sorted(missing)} of the epoch are neither counted nor listed"
             self.fail("I7", decision.height, what)
 
-    def on_end(self, tips: dict[str, Decision], *, finished: bool) -> None:
+    def on_end(self, tips: dict[str, Decision], *, finished: bool, within_s: float = 0.0) -> None:
         """Liveness, and one lineage, a while after the last fault."""
         highest = max(tips.values(), key=lambda tip: tip.height)
         if not finished:
-            self.fail("liveness", highest.height, f"no end: {_heights(tips)}")
+            self.fail(
+                "liveness", highest.height, f"nothing decided in {within_s:g} s: {_heights(tips)}"
+            )
         for name, tip in sorted(tips.items()):
             first = self.chain.get(tip.height)
             if first is None or first.id != tip.id:

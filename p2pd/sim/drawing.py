@@ -3,7 +3,8 @@
 Each kind, and each node, has dice of its own: what one of them suffers says nothing about the others.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from random import Random
 
 from p2pd.sim.ends import IDLE_S
@@ -42,19 +43,21 @@ CALM_BEFORE_S, CALM_AFTER_S = 15.0, 20.0
 """Around a restored validator: its last votes arrive everywhere, and reach it again before it votes."""
 
 
-def draw_faults(
-    seed: int,
-    names: Sequence[str],
-    kinds: FaultSet,
-    *,
-    until_s: float,
-    vital: Collection[str] = (),
-) -> tuple[Fault, ...]:
-    """Faults that befall these nodes, by the time at which they begin; all are over by until_s.
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Nodes that faults may befall."""
 
-    vital are validators of so much weight that their lies could split the network: none is copied,
-    and one that comes back with an old data directory does so while it can hear the others.
-    """
+    names: tuple[str, ...]
+    vital: tuple[str, ...] = ()
+    """Validators of so much weight that their lies could split the network: none of them is copied, and one
+    that comes back with an old data directory does so while it can hear the others."""
+    alone: tuple[str, ...] = ()
+    """Validators that decide alone: none of them comes back with an old data directory."""
+
+
+def draw_faults(seed: int, nodes: Named, kinds: FaultSet, *, until_s: float) -> tuple[Fault, ...]:
+    """Faults by the time at which they begin; all are over by until_s."""
+    names = nodes.names
     if len(names) < 2:
         raise ValueError("faults are drawn for two nodes or more")
     faults: list[Fault] = []
@@ -68,7 +71,7 @@ def draw_faults(
         if kinds.has(FaultSet.CLOCK):
             faults += _clocks(seed, name, until_s)
     if kinds.has(FaultSet.IDENTITY):
-        faults = _with_identity(seed, names, until_s, vital, faults)
+        faults = _with_identity(seed, nodes, until_s, faults)
     return tuple(sorted(faults, key=lambda fault: (fault.from_s, fault.until_s)))
 
 
@@ -125,24 +128,18 @@ def _clocks(seed: int, name: str, until_s: float) -> Iterator[Fault]:
         yield WrongClock(start_s, end_s, name, offset_s)
 
 
-def _with_identity(
-    seed: int,
-    names: Sequence[str],
-    until_s: float,
-    vital: Collection[str],
-    faults: list[Fault],
-) -> list[Fault]:
+def _with_identity(seed: int, nodes: Named, until_s: float, faults: list[Fault]) -> list[Fault]:
     """In most seeds one node is restored, or lives twice: then nothing else kills it meanwhile."""
     dice = Random(f"{seed}/identity")
-    name = dice.choice(names)
+    name = dice.choice(nodes.names)
     start_s = dice.uniform(5.0, until_s / 3)
     struck_s = start_s + dice.uniform(3.0, 20.0)
     end_s = struck_s + dice.uniform(2.0, 20.0)
     draw, calm, empty = dice.random(), dice.random() < 0.5, dice.random() < 0.3
-    if draw < 0.3 or end_s > until_s:
+    if draw < 0.3 or end_s > until_s or name in nodes.alone:
         return faults
-    identity: Fault = Restore(start_s, end_s, name, struck_s, calm or name in vital)
-    if draw > 0.65 and name not in vital:
+    identity: Fault = Restore(start_s, end_s, name, struck_s, calm or name in nodes.vital)
+    if draw > 0.65 and name not in nodes.vital:
         identity = Twin(start_s, end_s, name, empty)
     if isinstance(identity, Restore) and identity.calm:
         low_s, high_s = struck_s - CALM_BEFORE_S, end_s + CALM_AFTER_S

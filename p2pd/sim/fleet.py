@@ -1,7 +1,7 @@
 """A whole fleet in one process: the real core, wire, node and roles, on a network and stores in memory."""
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from hashlib import sha256
 from random import Random
@@ -25,107 +25,36 @@ from p2pd.core.revision import (
     WorkloadSpec,
 )
 from p2pd.core.signed import Signed
-from p2pd.core.voting.thresholds import Thresholds
-from p2pd.core.work import MILLION, MergeRule, OuterRule
+from p2pd.core.work import MILLION, MergeRule
 from p2pd.node.discovery import Seed
 from p2pd.node.node import Node, Parts
 from p2pd.node.plugins import load_role
 from p2pd.ports import RolePlugin, Worker
 from p2pd.sim import scripted
 from p2pd.sim.breaking import Audience, ledger_of, math_of, setting_for, setting_of
-from p2pd.sim.breaks import ATTACKS, Break
+from p2pd.sim.breaks import Break
 from p2pd.sim.checkers import Checkers
-from p2pd.sim.drawing import draw_faults
-from p2pd.sim.faults import Cut, Fault, FaultSet, Weather, apply_faults
-from p2pd.sim.liars import Lie, LyingWorker
+from p2pd.sim.faults import Cut, Fault, Weather, apply_faults
+from p2pd.sim.liars import LyingWorker
+from p2pd.sim.liveness import Pulse
 from p2pd.sim.lives import Life, Lives
 from p2pd.sim.lying import REMEMBERED, LyingLane
 from p2pd.sim.lying_validators import tongue_of
 from p2pd.sim.network import MemoryNetwork
 from p2pd.sim.run import run_seeded
+from p2pd.sim.shape import FleetShape
 from p2pd.sim.signing import SimSigner
 from p2pd.sim.store import MemoryLedger
 from p2pd.sim.watched import WatchedLane
 from p2pd.wire.records import seal_revision
 
-FAULTS_END_S = 90.0
-GRACE_S = 240.0
-"""Virtual seconds after the last fault in which the run must come to its end."""
 POLL_S = 1.0
 POWER_OFF_S = (0.2, 3.0)
+LIMIT_S = 100_000.0
+"""Of virtual time: a fleet ends, or is found to decide nothing, long before."""
 EPOCH_MS = 1_800_000_000_000
 SEED_ADDRESS = "10.0.0.1:7000"
 """Of the first node that joins."""
-
-
-PLAIN_MEAN = OuterRule("mean", MILLION, 0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FleetShape:
-    validators: int = 3
-    quorum: int = 2
-    weights: tuple[int, ...] = ()
-    """Of the validators; all weigh 1 if there are none."""
-    trainers: int = 3
-    reducers: int = 1
-    windows: int = 10
-    faults: FaultSet = FaultSet.ALL
-    broken: Break | None = None
-    outer: OuterRule = PLAIN_MEAN
-    liars: tuple[tuple[str, Lie], ...] = ()
-    """Names of nodes, and what each does wrong."""
-    doubts: float = 0.0
-    """How often a validator's own samples reject a head that others accept."""
-    power_cuts: float = 0.0
-    """How often a validator loses its power as soon as it has sent a vote."""
-    new_term_s: float = 0.0
-    """When the authority begins a new term, which abandons all decisions so far; 0: never."""
-    without: tuple[str, ...] = ()
-    """Nodes that never start: what remains of a fleet when its failure is made smaller."""
-    only: tuple[int, ...] | None = None
-    """Of the faults that were drawn, by their place: those that happen; None for all of them."""
-
-    def attacked(self, broken: Break) -> "FleetShape":
-        """The same with a defence switched off, and with those who know how to use that."""
-        attack = ATTACKS[broken]
-        return replace(
-            self,
-            broken=broken,
-            validators=attack.validators,
-            quorum=attack.quorum,
-            liars=attack.liars,
-            doubts=attack.doubts,
-            power_cuts=attack.power_cuts,
-            new_term_s=attack.new_term_s,
-        )
-
-    def weight_of(self, name: str) -> int:
-        return self.weights[int(name.removeprefix("validator")) - 1] if self.weights else 1
-
-    def vital(self) -> tuple[str, ...]:
-        """Validators whose lie alone, beside those of the liars, could split the network."""
-        names = [f"validator{n}" for n in range(1, self.validators + 1)]
-        bound = Thresholds(sum(map(self.weight_of, names)), self.quorum).lying_max
-        bound -= sum(self.weight_of(name) for name, _ in self.liars if name in names)
-        return tuple(name for name in names if self.weight_of(name) > bound)
-
-    def schedule(self, seed: int) -> tuple[Fault, ...]:
-        """The faults of one seed, all of them: those that are left out keep their places."""
-        if self.faults is FaultSet.NONE:
-            return ()
-        return draw_faults(
-            seed, self.names(), self.faults, until_s=FAULTS_END_S, vital=self.vital()
-        )
-
-    def names(self) -> tuple[str, ...]:
-        return (
-            "seed1",
-            *(f"validator{n}" for n in range(1, self.validators + 1)),
-            *(f"reducer{n}" for n in range(1, self.reducers + 1)),
-            *(f"trainer{n}" for n in range(1, self.trainers + 1)),
-            "viewer1",
-        )
 
 
 ROLES = {
@@ -147,12 +76,13 @@ class FleetResult:
     peers: dict[str, PeerId]
     virtual_s: float
     """How long it took, on the fleet's own clock."""
+    pulse: Pulse
 
 
 class SimFleet:
     def __init__(self, seed: int, shape: FleetShape, nursery: trio.Nursery) -> None:
         self.seed = seed
-        self.shape = shape
+        self.shape = shape = shape.of_seed(seed)
         self.nursery = nursery
         self.names = [name for name in shape.names() if name not in shape.without]
         self.network = MemoryNetwork(seed)
@@ -326,13 +256,14 @@ class SimFleet:
         if self.shape.new_term_s:
             self.nursery.start_soon(self._begin_term, self.shape.new_term_s)
             last_s = max(last_s, self.shape.new_term_s + POLL_S)
-        with trio.move_on_after(last_s + GRACE_S + 30.0 * self.shape.windows):
-            while not self._done(last_s):
-                await trio.sleep(POLL_S)
-                if self.shape.broken is not None and self.checkers.violations:
-                    return True  # seen: what happens to a broken fleet from here on says nothing
-            return True
-        return False
+        pulse = self.pulse = Pulse(last_s, self.revision.revision.schedule)
+        while not self._done(last_s):
+            await trio.sleep(POLL_S)
+            if self.shape.broken is not None and self.checkers.violations:
+                return True  # seen: what happens to a broken fleet from here on says nothing
+            if not pulse.beats(max(self.checkers.chain, default=0), trio.current_time()):
+                return False
+        return True
 
     def _strikes(self, fault: Fault) -> bool:
         return isinstance(fault, Weather | Cut) or fault.name in self.names
@@ -362,7 +293,7 @@ def run_fleet(seed: int, shape: FleetShape) -> FleetResult:
         async with trio.open_nursery() as nursery:
             fleet = SimFleet(seed, shape, nursery)
             finished = await fleet.run()
-            fleet.checkers.on_end(fleet.tips(), finished=finished)
+            fleet.checkers.on_end(fleet.tips(), finished=finished, within_s=fleet.pulse.within_s)
             height = max(fleet.checkers.chain)
             results.append(
                 FleetResult(
@@ -372,9 +303,10 @@ def run_fleet(seed: int, shape: FleetShape) -> FleetResult:
                     fleet.checkers.chain[height],
                     {name: peer_id(signer.key) for name, signer in fleet.signers.items()},
                     trio.current_time() - started_s,
+                    fleet.pulse,
                 )
             )
             nursery.cancel_scope.cancel()
 
-    run_seeded(seed, main, FAULTS_END_S + GRACE_S + 60.0 * (shape.windows + 2))
+    run_seeded(seed, main, LIMIT_S)
     return results[0]

@@ -15,7 +15,9 @@ from typing import Any
 from p2pd.errors import LocalError, P2pError
 from p2pd.sim.checkers import Violation
 from p2pd.sim.faults import FaultSet
-from p2pd.sim.fleet import FleetShape, run_fleet
+from p2pd.sim.fleet import run_fleet
+from p2pd.sim.shape import FleetShape
+from p2pd.sim.shrink import shrink
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +26,22 @@ class SeedResult:
     decisions: int
     trace: str
     violations: tuple[Violation, ...]
+    within_s: float = 0.0
+    """After the last fault, and after each decision, the next must come within so many virtual seconds."""
+    longest_s: float = 0.0
+    """That it took."""
     virtual_s: float = 0.0
     """How long the fleet took, on its own clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Liveness:
+    """Whether in each fleet the next decision came in time. Virtual seconds."""
+
+    held: bool
+    within_s: float
+    longest_s: float
+    """That any fleet took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +54,7 @@ class SuiteResult:
     trace: str
     """Over the traces of all seeds, in order: the same for the same arguments."""
     seconds: float
+    liveness: "Liveness"
     found_after_seeds: int | None
     """With a defence switched off: how many seeds it took to see it."""
 
@@ -59,7 +76,25 @@ def run_seed(shape: FleetShape, seed: int) -> SeedResult:
     if failures:
         return SeedResult(seed, 0, "", (Violation(seed, "crash", 0, "; ".join(failures)),))
     violations = tuple(fleet.checkers.violations)
-    return SeedResult(seed, fleet.decisions, fleet.trace, violations, fleet.virtual_s)
+    return SeedResult(
+        seed=seed,
+        decisions=fleet.decisions,
+        trace=fleet.trace,
+        violations=violations,
+        within_s=fleet.pulse.within_s,
+        longest_s=fleet.pulse.longest_s,
+        virtual_s=fleet.virtual_s,
+    )
+
+
+def shrunk(shape: FleetShape, violation: Violation) -> FleetShape:
+    """A smaller fleet in which the same seed breaks the same invariant."""
+
+    def fails(smaller: FleetShape) -> bool:
+        found = run_seed(smaller, violation.seed).violations
+        return any(one.invariant == violation.invariant for one in found)
+
+    return shrink(shape, violation.seed, fails)
 
 
 @contextmanager
@@ -101,6 +136,11 @@ def run_suite(seeds: range, shape: FleetShape, report: Callable[[SeedResult], No
         violations=violations,
         trace=sha256("".join(result.trace for result in results).encode()).hexdigest(),
         seconds=round(time.monotonic() - started_s, 3),
+        liveness=Liveness(
+            not any(violation.invariant == "liveness" for violation in violations),
+            max(result.within_s for result in results),
+            max(result.longest_s for result in results),
+        ),
         found_after_seeds=found,
     )
 

@@ -1,22 +1,23 @@
 import pytest
 
-from p2pd.cli.sim import findings, summary
+from p2pd.cli.sim import Reporter, summary
 from p2pd.sim.breaks import Break
 from p2pd.sim.checkers import Violation
-from p2pd.sim.suite import FaultSet, FleetShape, SeedResult, SuiteResult
+from p2pd.sim.suite import FaultSet, FleetShape, Liveness, SeedResult, SuiteResult
 from tests.cli.commands import p2pd
 
+LIVE = Liveness(held=True, within_s=180.0, longest_s=31.0)
 FOUND = Violation(7, "I1", 4, "two certificates")
 
 
 def result(*, ok: bool, violations: tuple[Violation, ...], found: int | None) -> SuiteResult:
-    return SuiteResult(ok, 3, 10, 33, violations, "ab" * 32, 1.5, found)
+    return SuiteResult(ok, 3, 10, 33, violations, "ab" * 32, 1.5, LIVE, found)
 
 
 @pytest.mark.parametrize(
     ("ok", "violations", "found", "said"),
     [
-        (True, (), None, "all invariants held: 3 fleets, 33 decisions, 1.5 s"),
+        (True, (), None, "all invariants held: 3 fleets, 33 decisions, the longest wait after"),
         (False, (FOUND,), None, "1 violations: 3 fleets"),
         (True, (FOUND,), 3, "the broken defence was noticed after 3 fleets: 3 fleets"),
         (False, (), None, "the broken defence was not noticed: 3 fleets"),
@@ -28,13 +29,15 @@ def test_a_summary_says_what_came_out(
     assert summary(result(ok=ok, violations=violations, found=found)).startswith(said)
 
 
-def test_a_finding_comes_with_the_command_that_shows_it_again() -> None:
-    shape = FleetShape(windows=5, faults=FaultSet.CRASH, broken=Break.QUORUM)
-    (line,) = findings(SeedResult(7, 30, "", (FOUND,)), shape)
-    assert line == (
-        "seed 7, height 4: I1: two certificates  "
-        "(p2pd sim --seed 7 --windows 5 --faults crash --break quorum)"
-    )
+def test_a_finding_comes_with_the_command_that_shows_it_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    reporter = Reporter(FleetShape(windows=5, faults=FaultSet.CRASH, broken=Break.QUORUM))
+    reporter.report(SeedResult(6, 30, "", ()))
+    reporter.report(SeedResult(7, 30, "", (FOUND,)))
+    again = "p2pd sim --seed 7 --windows 5 --faults crash --break quorum"
+    assert reporter.commands == [again]
+    assert f"seed 7, height 4: I1: two certificates  ({again})" in capsys.readouterr().err
 
 
 def test_a_small_fleet_runs_and_its_result_is_json() -> None:

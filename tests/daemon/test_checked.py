@@ -16,7 +16,8 @@ from p2pd.core.work import (
 from p2pd.daemon.checked import CheckedWorker
 from p2pd.errors import WorkloadError
 from p2pd.sim import scripted
-from p2pd.sim.fleet import FleetShape, SimFleet
+from p2pd.sim.fleet import SimFleet
+from p2pd.sim.shape import FleetShape
 
 TRAIN = TrainJob(1, ArtifactId(bytes(32)), (0,), 16, Progress(0, 0, 0, 0, 0), 0)
 EVALUATE = EvaluateJob(ArtifactId(bytes(32)), 0, 8)

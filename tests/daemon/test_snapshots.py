@@ -12,8 +12,9 @@ from p2pd.daemon.snapshots import STILL_MEASURED, Snapshots
 from p2pd.node.chronicle import Chronicle
 from p2pd.node.node import Node
 from p2pd.sim.faults import FaultSet
-from p2pd.sim.fleet import FleetShape, SimFleet
+from p2pd.sim.fleet import SimFleet
 from p2pd.sim.run import run_seeded
+from p2pd.sim.shape import FleetShape
 
 WINDOWS = 8
 

@@ -14,10 +14,11 @@ from p2pd.core.messages import Candidate, Choices
 from p2pd.core.work import TrainJob, TrainResult
 from p2pd.node.node import Node
 from p2pd.sim.faults import FaultSet
-from p2pd.sim.fleet import FleetShape, SimFleet
+from p2pd.sim.fleet import SimFleet
 from p2pd.sim.lives import Life
 from p2pd.sim.run import run_seeded
 from p2pd.sim.scripted import ScriptedWorker
+from p2pd.sim.shape import FleetShape
 
 LIMIT_S = 5_000.0
 POLL_S = 0.25

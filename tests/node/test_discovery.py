@@ -8,7 +8,7 @@ from p2pd.core.ids import PeerId
 from p2pd.errors import UnreachableError
 from p2pd.node.discovery import Seed
 from p2pd.ports import Link, Table
-from p2pd.sim.drawing import draw_faults
+from p2pd.sim.drawing import Named, draw_faults
 from p2pd.sim.faults import Crash, Cut, FaultSet, Weather, apply_faults
 from p2pd.sim.links import Partition
 from tests.node.discovery_bench import (
@@ -152,7 +152,7 @@ class Town(World):
 def test_after_the_last_fault_everybody_is_linked_again(seed: int) -> None:
     async def scenario(bench: Bench) -> None:
         nodes = {node.name: node for node in await bench.fleet(5)}
-        drawn = draw_faults(seed, list(nodes), FaultSet.ALL, until_s=200.0)
+        drawn = draw_faults(seed, Named(tuple(nodes)), FaultSet.ALL, until_s=200.0)
         faults = [fault for fault in drawn if isinstance(fault, Weather | Cut | Crash)]
         assert any(isinstance(fault, Crash) for fault in faults)
         await apply_faults(faults, Town(bench, nodes))

@@ -20,9 +20,10 @@ from p2pd.node.supervision import (
     cause_of,
 )
 from p2pd.sim.faults import FaultSet
-from p2pd.sim.fleet import FleetShape, SimFleet
+from p2pd.sim.fleet import SimFleet
 from p2pd.sim.lives import Life
 from p2pd.sim.run import run_seeded
+from p2pd.sim.shape import FleetShape
 
 FULL = StoreError("ledger.sqlite: the disk is full")
 

@@ -9,7 +9,7 @@ import pytest
 
 from p2pd.sim.breaks import ATTACKS, Break
 from p2pd.sim.faults import FaultSet
-from p2pd.sim.fleet import FleetShape
+from p2pd.sim.shape import FleetShape
 from p2pd.sim.suite import run_seed
 
 CASES = [

@@ -241,5 +241,7 @@ def test_i10_a_tip_that_goes_back_or_jumps_is_seen() -> None:
 
 def test_liveness_no_end_in_time_is_seen() -> None:
     made = checkers()
-    made.on_end({"validator1": FIRST}, finished=False)
-    assert made.violations == [Violation(7, "liveness", 1, "no end: validator1 at 1")]
+    made.on_end({"validator1": FIRST}, finished=False, within_s=150.0)
+    assert made.violations == [
+        Violation(7, "liveness", 1, "nothing decided in 150 s: validator1 at 1")
+    ]

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from p2pd.sim.drawing import CALM_AFTER_S, CALM_BEFORE_S, draw_faults, draw_split
+from p2pd.sim.drawing import CALM_AFTER_S, CALM_BEFORE_S, Named, draw_faults, draw_split
 from p2pd.sim.ends import IDLE_S
 from p2pd.sim.faults import (
     CommitCrash,
@@ -20,16 +20,16 @@ from p2pd.sim.faults import (
     Weather,
     WrongClock,
 )
-from p2pd.sim.fleet import FAULTS_END_S, FleetShape
+from p2pd.sim.shape import FAULTS_END_S, FleetShape
 
-NAMES = ["validator1", "validator2", "validator3", "trainer1", "trainer2", "seed1"]
+NAMES = ("validator1", "validator2", "validator3", "trainer1", "trainer2", "seed1")
 UNTIL_S = 400.0
 SEEDS = range(30)
 DEATHS = (Crash, CommitCrash, StepCrash)
 
 
 def drawn(seed: int, kinds: FaultSet = FaultSet.ALL) -> tuple[Fault, ...]:
-    return draw_faults(seed, NAMES, kinds, until_s=UNTIL_S)
+    return draw_faults(seed, Named(NAMES), kinds, until_s=UNTIL_S)
 
 
 def test_the_seed_fixes_the_schedule() -> None:
@@ -81,7 +81,7 @@ def test_nothing_else_kills_a_node_that_is_restored_or_lives_twice() -> None:
 def test_a_validator_that_could_split_the_network_is_not_copied_and_restored_in_calm_only() -> None:
     restored = 0
     for seed in range(200):
-        faults = draw_faults(seed, NAMES, FaultSet.ALL, until_s=UNTIL_S, vital=NAMES[:3])
+        faults = draw_faults(seed, Named(NAMES, vital=NAMES[:3]), FaultSet.ALL, until_s=UNTIL_S)
         for one in faults:
             if isinstance(one, Twin):
                 assert one.name not in NAMES[:3]
@@ -91,6 +91,14 @@ def test_a_validator_that_could_split_the_network_is_not_copied_and_restored_in_
                 others = [fault for fault in faults if fault is not one]
                 assert all(f.until_s <= low_s or f.from_s >= high_s for f in others)
     assert restored > 10
+
+
+def test_who_decides_alone_never_comes_back_with_an_old_data_directory() -> None:
+    nodes = Named(NAMES, vital=NAMES[:3], alone=NAMES[:1])
+    for seed in range(200):
+        for one in draw_faults(seed, nodes, FaultSet.IDENTITY, until_s=UNTIL_S):
+            assert isinstance(one, Restore | Twin)
+            assert one.name != NAMES[0]
 
 
 def test_partitions_split_validators_for_longer_than_their_links_live() -> None:

@@ -5,8 +5,9 @@ import pytest
 from p2pd.core.decision import Outcome, Standing
 from p2pd.core.work import FULL, OuterRule
 from p2pd.sim.faults import FaultSet
-from p2pd.sim.fleet import FleetResult, FleetShape, run_fleet
+from p2pd.sim.fleet import FleetResult, run_fleet
 from p2pd.sim.liars import Lie
+from p2pd.sim.shape import FleetShape
 
 SEEDS = range(2)
 

@@ -8,12 +8,12 @@ from p2pd.errors import LocalError
 from p2pd.sim import suite
 from p2pd.sim.breaks import Break
 from p2pd.sim.faults import FaultSet
-from p2pd.sim.fleet import FleetShape
+from p2pd.sim.shape import FleetShape
 from p2pd.sim.suite import SeedResult, run_seed, run_suite
 
 SMALL = FleetShape(windows=2)
 PROGRAM = """
-from p2pd.sim.fleet import FleetShape
+from p2pd.sim.shape import FleetShape
 from p2pd.sim.suite import run_seed
 if __name__ == "__main__":
     print(run_seed(FleetShape(windows=2), 5).trace)

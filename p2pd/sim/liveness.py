@@ -1,0 +1,51 @@
+"""How long a fleet may take to its next certificate once nothing goes wrong any more. Virtual seconds."""
+
+from dataclasses import dataclass, field
+
+from p2pd.core.ids import NetworkId
+from p2pd.core.revision import Schedule
+from p2pd.core.voting.timers import PROPOSE_MAX_S, propose_timeout_s
+from p2pd.node.discovery import DiscoverySettings
+from p2pd.node.lane import RECONCILE_MOST_S
+from p2pd.sim.ends import IDLE_S
+from p2pd.sim.lives import RESTART_S
+
+
+def certificate_within_s(schedule: Schedule) -> float:
+    """The time after the last fault in which some height ends, and after each decision the next.
+
+    Each part at its longest, one after the other: a node that has just ended starts again; links that
+    died unseen are found dead, and dialled after the longest back-off; what a restarted validator listens
+    for comes with the slowest reconciliation; the window lasts until its deadline; one round is under way
+    that comes to nothing, one succeeds.
+    """
+    dialling = DiscoverySettings(network=NetworkId(b""), roles=())
+    links_s = IDLE_S + dialling.backoff_most_s + dialling.dial_s
+    listening_s = RECONCILE_MOST_S + propose_timeout_s(0)
+    check_s = schedule.check_limit_ms / 1000
+    round_s = PROPOSE_MAX_S + check_s + max(PROPOSE_MAX_S, check_s) + PROPOSE_MAX_S
+    return RESTART_S + links_s + listening_s + schedule.deadline_ms / 1000 + 2 * round_s
+
+
+@dataclass(slots=True)
+class Pulse:
+    """Looks again and again whether anything was decided."""
+
+    faults_end_s: float
+    schedule: Schedule
+    height: int = 0
+    since_s: float = 0.0
+    longest_s: float = 0.0
+    """Without a decision, after the last fault, and before all was done."""
+    within_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.within_s = certificate_within_s(self.schedule)
+
+    def beats(self, height: int, now_s: float) -> bool:
+        """False if it has taken too long. height: the highest decided by now."""
+        waited_s = now_s - max(self.since_s, self.faults_end_s)
+        if height > self.height:
+            self.height, self.since_s = height, now_s
+        self.longest_s = max(self.longest_s, waited_s)
+        return waited_s <= self.within_s

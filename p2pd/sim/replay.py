@@ -1,0 +1,49 @@
+"""The arguments of `p2pd sim` that run one fleet again, and what they say of its shape."""
+
+from dataclasses import replace
+
+from p2pd.core.voting.thresholds import Thresholds
+from p2pd.errors import UsageError
+from p2pd.sim.shape import FleetShape
+
+
+def arguments(shape: FleetShape, seed: int) -> str:
+    words = [f"--seed {seed}", f"--windows {shape.windows}", f"--faults {shape.faults.value}"]
+    if shape.broken is not None:
+        words.append(f"--break {shape.broken.value}")
+    elif not shape.drawn:
+        weights = ",".join(str(weight) for weight in shape.weights or (1,) * shape.validators)
+        words.append(f"--set {weights}:{shape.quorum}")
+    if shape.only is not None:
+        words.append(f"--only {','.join(map(str, shape.only)) or 'none'}")
+    if shape.without:
+        words.append(f"--without {','.join(shape.without)}")
+    return " ".join(words)
+
+
+def with_set(shape: FleetShape, text: str) -> FleetShape:
+    """Raises UsageError: text is not WEIGHTS:QUORUM, or no quorum of these weights."""
+    left, _, right = text.partition(":")
+    try:
+        weights, quorum = tuple(map(int, left.split(","))), int(right)
+        Thresholds(sum(weights), quorum)
+    except ValueError as error:
+        raise UsageError(
+            f"--set {text}: write weights and quorum as in 2,1,1:3 ({error})"
+        ) from error
+    if min(weights) < 1:
+        raise UsageError(f"--set {text}: a weight must be at least 1")
+    count = len(weights)
+    return replace(shape, drawn=False, validators=count, weights=weights, quorum=quorum)
+
+
+def narrowed(shape: FleetShape, only: str | None, without: str) -> FleetShape:
+    """Raises UsageError: only is no list of places."""
+    names = tuple(name for name in without.split(",") if name)
+    if only is None:
+        return replace(shape, without=names)
+    listed = [] if only == "none" else only.split(",")
+    try:
+        return replace(shape, without=names, only=tuple(map(int, listed)))
+    except ValueError as error:
+        raise UsageError(f"--only {only}: write places as in 3,17, or none") from error

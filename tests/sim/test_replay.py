@@ -1,0 +1,60 @@
+"""A fleet in the words of the command line."""
+
+import shlex
+from dataclasses import replace
+
+import pytest
+
+from p2pd.errors import UsageError
+from p2pd.sim.breaks import Break
+from p2pd.sim.faults import FaultSet
+from p2pd.sim.replay import arguments, narrowed, with_set
+from p2pd.sim.shape import SETS, FleetShape
+
+
+def test_the_arguments_name_all_that_is_left_of_a_fleet() -> None:
+    shape = FleetShape(windows=3, faults=FaultSet.DISK, drawn=True)
+    assert arguments(shape, 7) == "--seed 7 --windows 3 --faults disk"
+    small = replace(shape, only=(3, 17), without=("trainer2", "viewer1"))
+    assert arguments(small, 7).endswith("--only 3,17 --without trainer2,viewer1")
+    assert arguments(replace(shape, only=()), 7).endswith("--only none")
+    broken = FleetShape(windows=3).attacked(Break.QUORUM)
+    assert arguments(broken, 7) == "--seed 7 --windows 3 --faults all --break quorum"
+
+
+@pytest.mark.parametrize("shape", [
+    FleetShape(windows=3, weights=(2, 1, 1), quorum=3, only=(), without=("trainer1",)),
+    FleetShape(windows=3, validators=2, weights=(1, 1), quorum=2, only=(5, 6)),
+])  # fmt: skip
+def test_the_arguments_give_the_same_fleet(shape: FleetShape) -> None:
+    words = shlex.split(arguments(shape, 0))
+    given = dict(zip(words[::2], words[1::2], strict=True))
+    again = with_set(FleetShape(windows=int(given["--windows"])), given["--set"])
+    assert narrowed(again, given["--only"], given.get("--without", "")) == shape
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1,1", "1,1:", "1,x:2", "1,1,1:1", "1,1:3", "0,1:1", "2,-1:1"]
+)
+def test_an_impossible_set_is_a_usage_error(text: str) -> None:
+    with pytest.raises(UsageError, match="--set"):
+        with_set(FleetShape(), text)
+
+
+def test_places_that_are_no_numbers_are_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="--only"):
+        narrowed(FleetShape(), "3,x", "")
+
+
+def test_each_seed_draws_one_set_and_all_are_drawn() -> None:
+    shape = FleetShape(drawn=True)
+    drawn = [shape.of_seed(seed) for seed in range(200)]
+    assert {(one.weights, one.quorum) for one in drawn} == {(s.weights, s.quorum) for s, _ in SETS}
+    assert drawn == [shape.of_seed(seed) for seed in range(200)]
+    assert {one.validators for one in drawn} == {1, 2, 3, 4, 5, 7}
+    for one in drawn:
+        assert one.vital() == () or one.quorum * 2 - sum(one.weights) <= max(one.weights)
+
+
+def test_a_shape_that_is_given_is_not_drawn() -> None:
+    assert FleetShape().of_seed(3) == FleetShape()
