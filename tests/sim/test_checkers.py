@@ -243,5 +243,5 @@ def test_liveness_no_end_in_time_is_seen() -> None:
     made = checkers()
     made.on_end({"validator1": FIRST}, finished=False, within_s=150.0)
     assert made.violations == [
-        Violation(7, "liveness", 1, "nothing decided in 150 s: validator1 at 1")
+        Violation(7, "liveness", 1, "no end, nothing decided in 150 s: validator1 at 1")
     ]
