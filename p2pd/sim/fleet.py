@@ -42,7 +42,7 @@ from p2pd.sim.lying import REMEMBERED, LyingLane
 from p2pd.sim.lying_validators import tongue_of
 from p2pd.sim.network import MemoryNetwork
 from p2pd.sim.run import run_seeded
-from p2pd.sim.shape import FleetShape
+from p2pd.sim.shape import FAULTS_END_S, FleetShape
 from p2pd.sim.signing import SimSigner
 from p2pd.sim.store import MemoryLedger
 from p2pd.sim.watched import WatchedLane

@@ -13,13 +13,13 @@ from p2pd.sim.shape import FleetShape
 from p2pd.sim.suite import run_seed
 
 CASES = [
-    (Break.LOCK, 7, 2, "I1", "left its lock"),
-    (Break.COUNTING, 15, 2, "I2", "prevotes of weight 2 of 3"),
-    (Break.JUDGEMENT, 0, 1, "liveness", "no end"),
+    (Break.LOCK, 12, 2, "I1", "left its lock"),
+    (Break.COUNTING, 5, 2, "I2", "prevotes of weight 2 of 3"),
+    (Break.JUDGEMENT, 3, 1, "liveness", "no end"),
     (Break.LEASE, 0, 2, "I7", "claims more than its lease"),
     (Break.REPLAY, 2, 3, "I3", "signed for height 2"),
     (Break.ARRIVAL, 2, 2, "I6", "to other bits"),
-    (Break.DURABLE, 2, 2, "crash", "another node votes with this key"),
+    (Break.DURABLE, 1, 2, "crash", "another node votes with this key"),
     (Break.EARLY, 0, 2, "window", "while every window was open"),
     (Break.SIGNATURES, 1, 1, "I3", "its author did not sign it"),
     (Break.TERM, 1, 2, "I10", "contradicts another"),
