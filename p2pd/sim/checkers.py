@@ -253,7 +253,9 @@ class Checkers:
         highest = max(tips.values(), key=lambda tip: tip.height)
         if not finished:
             self.fail(
-                "liveness", highest.height, f"no end, nothing decided in {within_s:g} s: {_heights(tips)}"
+                "liveness",
+                highest.height,
+                f"no end, nothing decided in {within_s:g} s: {_heights(tips)}",
             )
         for name, tip in sorted(tips.items()):
             first = self.chain.get(tip.height)
