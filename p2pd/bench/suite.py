@@ -12,6 +12,7 @@ from p2pd.errors import UsageError
 
 BENCHES = {
     "merge": "merging updates, by rule, beside memcpy and torch; its memory",
+    "votes": "certified decisions per second without training",
     "window": "seconds per certified window of real daemons, by step",
     "simulate": "virtual seconds and decisions per second of the simulator",
     "transfer": "artifacts between nodes, beside aioquic's own server and TLS over TCP",
