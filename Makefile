@@ -43,4 +43,7 @@ search: setup  ## every way in which few validators can vote in few rounds: ten 
 hostile: setup  ## a real fleet under twelve attacks, one after the other
 	$(PY) -m tests.hostile.lane --json
 
-.PHONY: setup demo test check format sim crash search hostile
+soak: setup  ## memory over 100,000 requests on one connection: some minutes
+	$(PY) -m p2pd.cli bench soak
+
+.PHONY: setup demo test check format sim crash search hostile soak

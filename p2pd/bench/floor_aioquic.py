@@ -9,7 +9,7 @@ From memory to memory, one stream, nothing hashed and nothing written: less than
 import asyncio
 import ssl
 import sys
-from time import perf_counter
+from time import perf_counter, process_time
 
 from aioquic.asyncio.client import connect
 from aioquic.asyncio.server import serve
@@ -55,7 +55,7 @@ async def fetch(datagram_bytes: int, size_bytes: int, port: int) -> None:
         max_datagram_size=datagram_bytes,
     )
     async with connect(HOST, port, configuration=configuration) as client:
-        started_s = perf_counter()
+        started_s, started_cpu_s = perf_counter(), process_time()
         reader, writer = await client.create_stream()
         writer.write(b"?")
         writer.write_eof()
@@ -63,7 +63,11 @@ async def fetch(datagram_bytes: int, size_bytes: int, port: int) -> None:
         while data := await reader.read(READ_BYTES):
             received_bytes += len(data)
         assert received_bytes == size_bytes // len(PIECE) * len(PIECE)
-        tell_parent(seconds=perf_counter() - started_s, received_bytes=received_bytes)
+        tell_parent(
+            seconds=perf_counter() - started_s,
+            cpu_s=process_time() - started_cpu_s,
+            received_bytes=received_bytes,
+        )
 
 
 if __name__ == "__main__":

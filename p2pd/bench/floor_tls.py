@@ -9,7 +9,7 @@ import ssl
 import sys
 import tempfile
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
@@ -43,13 +43,17 @@ def fetch(size_bytes: int, port: int) -> None:
     context.verify_mode = ssl.CERT_NONE
     buffer = bytearray(2**20)
     with context.wrap_socket(socket.create_connection((HOST, port))) as stream:
-        started_s = perf_counter()
+        started_s, started_cpu_s = perf_counter(), process_time()
         received_bytes = 0
         while received_bytes < size_bytes // len(PIECE) * len(PIECE):
             count = stream.recv_into(buffer)
             assert count  # the server sends all of it
             received_bytes += count
-        tell_parent(seconds=perf_counter() - started_s, received_bytes=received_bytes)
+        tell_parent(
+            seconds=perf_counter() - started_s,
+            cpu_s=process_time() - started_cpu_s,
+            received_bytes=received_bytes,
+        )
 
 
 if __name__ == "__main__":

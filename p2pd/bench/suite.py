@@ -15,6 +15,7 @@ BENCHES = {
     "votes": "certified decisions per second without training",
     "window": "seconds per certified window of real daemons, by step",
     "simulate": "virtual seconds and decisions per second of the simulator",
+    "soak": "memory that 100,000 requests on one connection leave behind",
     "transfer": "artifacts between nodes, beside aioquic's own server and TLS over TCP",
 }
 """With what each measures. The module is imported only when it is run."""

@@ -5,50 +5,37 @@ asyncio server, with datagrams of the same size, and Python's TLS over TCP: both
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from hashlib import sha256
+from dataclasses import dataclass, field
 from pathlib import Path
-from random import Random
 from tempfile import TemporaryDirectory
-from typing import Any
-
-import trio
 
 from p2pd.bench.children import Child
+from p2pd.bench.places import LIMIT_S, MB, NODE, START_S, Place, node_of, prepare, result_of
 from p2pd.bench.rows import Row
 from p2pd.bench.suite import Options
-from p2pd.bench.transfer_node import SCHEMA, ChunkTimes
-from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest, chunk_count
-from p2pd.core.ids import ArtifactId
+from p2pd.bench.transfer_faults import killed_provider, slow_reader
+from p2pd.core.artifact import CHUNK_BYTES
 
-NODE = "p2pd.bench.transfer_node"
 AIOQUIC = "p2pd.bench.floor_aioquic"
 TLS = "p2pd.bench.floor_tls"
-MB = 10**6
 SIZE_MB = 256 * CHUNK_BYTES / MB
 REPEATS = 2
 INTERNET_BYTES, LOOPBACK_BYTES = 1200, 16_000
 """Datagrams that pass every path, and the largest."""
-START_S = 30.0
-LIMIT_S = 300.0
+OWN = "aioquic's asyncio server, memory to memory"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """One run's directory, and the artifact that lies at `origin` in it."""
+@dataclass(slots=True)
+class Speeds:
+    """Of several turns. Load by others can only make them lower: the best of each counts."""
 
-    directory: Path
-    artifact: ArtifactId
-    size_bytes: int
+    mb_s: list[float] = field(default_factory=list)
+    mb_cpu_s: list[float] = field(default_factory=list)
+    """For each second of CPU time of the busier side."""
 
-    @property
-    def origin(self) -> str:
-        return str(self.directory / "origin")
-
-    def fresh(self, name: str) -> str:
-        """A node's directory that was not there before."""
-        number = sum(1 for _ in self.directory.glob(f"{name}*"))
-        return str(self.directory / f"{name}{number}")
+    def note(self, size_bytes: float, seconds: float, cpu_s: float) -> None:
+        self.mb_s.append(size_bytes / MB / seconds)
+        self.mb_cpu_s.append(size_bytes / MB / cpu_s)
 
 
 def run(options: Options) -> Sequence[Row]:
@@ -58,86 +45,67 @@ def run(options: Options) -> Sequence[Row]:
             options.say(f"writing {size_mb:.0f} MB to {directory}")
             place = prepare(Path(directory), int(size_mb * MB))
             rows += throughput(place, options)
+            rows += killed_provider(place, INTERNET_BYTES, options)
+            rows += slow_reader(place, INTERNET_BYTES, options)
     return rows
 
 
-def prepare(directory: Path, size_bytes: int) -> Place:
-    dice = Random(0)
-    blobs = directory / "origin" / "blobs"
-    blobs.mkdir(parents=True)
-    sizes = [min(CHUNK_BYTES, size_bytes - n * CHUNK_BYTES) for n in range(chunk_count(size_bytes))]
-    chunks = [dice.randbytes(size) for size in sizes]
-    hashes = tuple(sha256(chunk).digest() for chunk in chunks)
-    manifest = Manifest(ArtifactKind.HEAD, SCHEMA, size_bytes, hashes)
-
-    async def write() -> ArtifactId:
-        store = ChunkTimes(blobs)
-        await store.begin(manifest)
-        for index, chunk in enumerate(chunks):
-            await store.write(manifest.id, index, chunk)
-        return manifest.id
-
-    return Place(directory, trio.run(write), size_bytes)
-
-
 def throughput(place: Place, options: Options) -> Sequence[Row]:
-    """Ours and the floor by turns, so that both meet the same disturbances; the best of each."""
-    ours: dict[int, list[float]] = {INTERNET_BYTES: [], LOOPBACK_BYTES: []}
-    theirs: dict[int, list[float]] = {INTERNET_BYTES: [], LOOPBACK_BYTES: []}
-    tls: list[float] = []
+    """Ours and the floor by turns, so that both meet the same disturbances."""
+    sizes = (INTERNET_BYTES, LOOPBACK_BYTES)
+    ours, theirs, tls = {n: Speeds() for n in sizes}, {n: Speeds() for n in sizes}, Speeds()
     for turn in range(options.repeats or REPEATS):
-        for size, speeds in ours.items():
-            speeds.append(_between_nodes(place, size))
-            theirs[size].append(_floor(AIOQUIC, place, str(size)))
+        for size in sizes:
+            _between_nodes(place, size, ours[size])
+            _floor(AIOQUIC, place, theirs[size], str(size))
             options.say(
-                f"turn {turn + 1}, {size}-byte datagrams: {speeds[-1]:.1f} MB/s,"
-                f" aioquic's own {theirs[size][-1]:.1f} MB/s"
+                f"turn {turn + 1}, {size}-byte datagrams: {ours[size].mb_s[-1]:.1f} MB/s,"
+                f" aioquic's own {theirs[size].mb_s[-1]:.1f} MB/s"
             )
-        tls.append(_floor(TLS, place))
+        _floor(TLS, place, tls)
     name = f"{place.size_bytes / MB:.0f} MB, disk to verified disk"
-    own = "aioquic's asyncio server, memory to memory"
+    internet = ours[INTERNET_BYTES]
     return [
         *(
-            Row(f"{name}, {size}-byte datagrams", max(ours[size]), "MB/s", max(theirs[size]), own)
-            for size in ours
+            Row(f"{name}, {n}-byte datagrams", max(ours[n].mb_s), "MB/s", max(theirs[n].mb_s), OWN)
+            for n in sizes
+        ),
+        Row(
+            f"{name}, {INTERNET_BYTES}-byte datagrams, of the busier side's CPU",
+            max(internet.mb_cpu_s),
+            "MB/CPU s",
+            max(theirs[INTERNET_BYTES].mb_cpu_s),
+            OWN,
         ),
         Row(
             f"{name}, {INTERNET_BYTES}-byte datagrams, beside TCP",
-            max(ours[INTERNET_BYTES]),
+            max(internet.mb_s),
             "MB/s",
-            max(tls),
+            max(tls.mb_s),
             "Python's TLS over TCP, memory to memory",
         ),
     ]
 
 
-def _between_nodes(place: Place, datagram_bytes: int) -> float:
+def _between_nodes(place: Place, datagram_bytes: int, speeds: Speeds) -> None:
     size = str(datagram_bytes)
-    with (
-        Child(NODE, "serve", place.origin, size) as provider,
-        Child(
-            NODE, "fetch", place.fresh("fetcher"), size, place.artifact.hex(), _node(provider)
-        ) as fetcher,
-    ):
-        return place.size_bytes / MB / float(_result(fetcher)["seconds"])
+    with Child(NODE, "serve", place.origin, size) as provider:
+        node = node_of(provider)
+        before_s = provider.cpu_s
+        fetch = ("fetch", place.fresh("fetcher"), size, place.artifact.hex(), node)
+        with Child(NODE, *fetch) as fetcher:
+            result = result_of(fetcher)
+            cpu_s = max(provider.cpu_s - before_s, result["cpu_s"])
+            speeds.note(place.size_bytes, result["seconds"], cpu_s)
 
 
-def _floor(module: str, place: Place, *arguments: str) -> float:
-    """MB/s of a child that serves and one that fetches, of the same number of bytes."""
+def _floor(module: str, place: Place, speeds: Speeds, *arguments: str) -> None:
+    """A child that serves and one that fetches the same number of bytes."""
     arguments = (*arguments, str(place.size_bytes))
     with Child(module, "serve", *arguments) as server:
         port = str(server.hear(START_S)["port"])
+        before_s = server.cpu_s
         with Child(module, "fetch", *arguments, port) as client:
             result = client.hear(LIMIT_S)
-            return float(result["received_bytes"]) / MB / float(result["seconds"])
-
-
-def _node(provider: Child) -> str:
-    """PEER@ADDRESS."""
-    return str(provider.hear(START_S)["node"])
-
-
-def _result(fetcher: Child) -> dict[str, Any]:
-    while "seconds" not in (said := fetcher.hear(LIMIT_S)):
-        pass
-    return said
+            cpu_s = max(server.cpu_s - before_s, result["cpu_s"])
+            speeds.note(result["received_bytes"], result["seconds"], cpu_s)

@@ -106,7 +106,7 @@ class Connection:
         self._watcher = watcher
         self._deframer = Deframer(settings.message_bytes)
         self._streams: dict[int, Stream] = {}
-        self._writers = trio.lowlevel.ParkingLot()
+        self._writers: dict[int, trio.Event] = {}  # streams that wait for room
         self._openers = trio.lowlevel.ParkingLot()
         self._waiting: list[Stream] = []  # requests that came before anyone answers
         self._serve: Callable[[Stream], None] = self._waiting.append
@@ -167,11 +167,21 @@ class Connection:
         if self.ending is not None:
             raise UnreachableError(f"the link ended: {self.ending.text}")
 
-    async def room(self) -> None:
+    async def room(self, stream_id: int) -> None:
         self.raise_if_over()
-        while self.quic.backlog_bytes() >= self._settings.backlog_bytes:
-            await self._writers.park()
+        while not self._has_room(stream_id):
+            freed = self._writers[stream_id] = trio.Event()
+            try:
+                await freed.wait()
+            finally:
+                self._writers.pop(stream_id, None)
             self.raise_if_over()
+
+    def _has_room(self, stream_id: int) -> bool:
+        if self.quic.backlog_bytes() < self._settings.backlog_bytes:
+            return True
+        # What one reader does not take must not hold up the others on this connection.
+        return self.quic.stream_backlog_bytes(stream_id) == 0
 
     def write(self, stream_id: int, data: bytes | memoryview, *, last: bool) -> None:
         self.quic.send_stream_data(stream_id, data, end_stream=last)  # type: ignore[arg-type]  # any buffer will do
@@ -212,7 +222,8 @@ class Connection:
             event.set()
         for stream in self._streams.values():
             stream.cut()
-        self._writers.unpark_all()
+        for freed in self._writers.values():
+            freed.set()
         self._openers.unpark_all()
         self._watcher.ended(self)
 
@@ -237,9 +248,13 @@ class Connection:
         return woken
 
     def transmitted(self) -> None:
-        """Lets writers go on once half of the backlog has been acknowledged."""
-        if self._writers and self.quic.backlog_bytes() <= self._settings.backlog_bytes // 2:
-            self._writers.unpark_all()
+        """Lets writers go on once half of the backlog, or all of their own, has been acknowledged."""
+        if not self._writers:
+            return
+        low = self.quic.backlog_bytes() <= self._settings.backlog_bytes // 2
+        for stream_id, freed in self._writers.items():
+            if low or self.quic.stream_backlog_bytes(stream_id) == 0:
+                freed.set()
 
     def _handle(self, event: events.QuicEvent) -> None:
         match event:

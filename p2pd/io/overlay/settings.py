@@ -45,12 +45,13 @@ class OverlaySettings:
     control_bytes: int = 2 * 2**20
     """Control messages to one peer that may be on their way; send returns False beyond that."""
     backlog_bytes: int = 4 * 2**20
-    """Unacknowledged bytes of a connection at which writers wait: the most per round trip."""
+    """Unacknowledged bytes of a connection at which writers wait: the most per round trip. One that
+    has nothing under way may write a piece all the same, so that no unread response blocks others."""
     stream_window_bytes: int = 2 * 2**20
     """Unread bytes of a response that the other side may have under way."""
     request_window_bytes: int = 64 * 2**10
     """Unread bytes of a request that the other side may have under way."""
-    connection_window_bytes: int = 16 * 2**20
+    connection_window_bytes: int = 36 * 2**20
     """Unread bytes of all streams together."""
 
     def __post_init__(self) -> None:
@@ -79,12 +80,13 @@ class OverlaySettings:
             raise ValueError(
                 "overlay.control_bytes must exceed message_bytes, or no such message fits"
             )
-        # Requests that wait for their turn are not read; they must never block the control lane.
-        held = (self.requests_per_peer + 1) * self.request_window_bytes
-        if held + self.stream_window_bytes > self.connection_window_bytes:
+        # Neither responses that are not read nor requests that wait may ever block the control lane.
+        unread = self.stream_window_bytes + self.request_window_bytes
+        held = self.requests_per_peer * unread + self.request_window_bytes
+        if held > self.connection_window_bytes:
             raise ValueError(
-                "overlay.connection_window_bytes must hold stream_window_bytes and one more than"
-                f" requests_per_peer request_window_bytes, which is {held + self.stream_window_bytes}"
+                "overlay.connection_window_bytes must hold requests_per_peer of stream_window_bytes"
+                f" and one more of request_window_bytes, which is {held}"
             )
 
 

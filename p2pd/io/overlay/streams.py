@@ -25,8 +25,8 @@ class StreamOwner(Protocol):
         """
         ...
 
-    async def room(self) -> None:
-        """Returns when more may be written. Raises as raise_if_over."""
+    async def room(self, stream_id: int) -> None:
+        """Returns when this stream may write more. Raises as raise_if_over."""
         ...
 
     def write(self, stream_id: int, data: bytes | memoryview, *, last: bool) -> None: ...
@@ -81,7 +81,7 @@ class Stream:
             view = memoryview(part)
             for start in range(0, len(view), WRITE_BYTES):
                 with trio.move_on_after(stall_s) as stall:
-                    await self._owner.room()
+                    await self._owner.room(self.id)
                 if stall.cancelled_caught:
                     raise UnreachableError(f"the peer took nothing for {stall_s:g} s")
                 if self._stopped:

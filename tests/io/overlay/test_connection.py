@@ -24,7 +24,7 @@ SETTINGS = OverlaySettings(
     datagram_bytes=16_000,
     backlog_bytes=2**20,
     stream_window_bytes=2**19,
-    connection_window_bytes=2**20,
+    connection_window_bytes=3 * 2**20,
     requests_per_peer=4,
 )
 MIB = 2**20
@@ -59,6 +59,7 @@ class Side:
         self.streams: list[Stream] = []
         self.connection.serve(self.streams.append)
         self.greetings = 0
+        self.heard: list[bytes] = []
 
     def touch(self, connection: Connection) -> None: ...
 
@@ -69,7 +70,8 @@ class Side:
     def greeted(self, connection: Connection) -> None:
         self.greetings += 1
 
-    def received(self, connection: Connection, message: bytes) -> None: ...
+    def received(self, connection: Connection, message: bytes) -> None:
+        self.heard.append(message)
 
     def ended(self, connection: Connection) -> None: ...
 
@@ -137,6 +139,45 @@ def test_i09_a_response_that_is_not_read_takes_no_memory_on_either_side() -> Non
         await bench.run(300)
         assert MIB <= bench.backlog_bytes <= MIB + WRITE_BYTES
         assert sum(map(len, asking._chunks)) == SETTINGS.stream_window_bytes
+
+    play(scene)
+
+
+def test_a_response_that_is_not_read_holds_up_no_other() -> None:
+    async def scene(bench: Bench, nursery: trio.Nursery) -> None:
+        _, unread = await bench.open()
+        nursery.start_soon(unread.send, bytes(32 * MIB))
+        await bench.run(100)
+        assert bench.listener.quic.backlog_bytes() >= SETTINGS.backlog_bytes
+        asking, answering = await bench.open()
+        nursery.start_soon(answering.send, bytes(MIB))
+        received = 0
+
+        async def read() -> None:
+            nonlocal received
+            while data := await asking.receive():
+                received += len(data)
+
+        nursery.start_soon(read)
+        await bench.run(200)
+        assert received == MIB
+        assert bench.backlog_bytes <= MIB + 2 * WRITE_BYTES
+
+    play(scene)
+
+
+def test_i09_as_many_unread_responses_as_there_may_be_leave_the_control_lane_open() -> None:
+    async def scene(bench: Bench, nursery: trio.Nursery) -> None:
+        bench.listener.connection.send_control(b"hello")
+        for _ in range(SETTINGS.requests_per_peer):
+            _, answering = await bench.open()
+            nursery.start_soon(answering.send, bytes(4 * MIB))
+        await bench.run(300)
+        pieces = SETTINGS.requests_per_peer * WRITE_BYTES
+        assert bench.backlog_bytes <= SETTINGS.backlog_bytes + pieces
+        bench.listener.connection.send_control(b"still open")
+        await bench.run(5)
+        assert bench.dialler.heard == [b"still open"]
 
     play(scene)
 
