@@ -14,6 +14,8 @@ from p2pd.core.ids import PeerId
 from p2pd.daemon.processes import NodeProcess, status_of
 from p2pd.io.ledger import SqliteLedger
 from p2pd.io.overlay import QuicTransport
+from p2pd.node.chronicle import HEIGHT_BYTES
+from p2pd.ports import Table
 from tests.crash import standin
 from tests.crash.fleet import built_standin, witness_transport
 from tests.crash.witness import Witness
@@ -72,7 +74,7 @@ class FullDisk:
         bench.nodes[NAME] = NodeProcess(NAME, self.data_dir, process)
 
     def fill(self) -> None:
-        """To the last byte; what the node itself frees is filled by the next call."""
+        """To the last byte."""
         with (self.inside / "filler").open("ab", buffering=0) as file:
             for size in (2**16, 2**12, 1):
                 try:
@@ -80,6 +82,12 @@ class FullDisk:
                         file.write(bytes(size))
                 except OSError:
                     continue
+
+    async def keep_full(self) -> None:
+        """The store frees what it may, and the ledger shall not have that."""
+        while True:
+            self.fill()
+            await trio.sleep(0.02)
 
     def free(self) -> None:
         (self.inside / "filler").unlink()
@@ -95,16 +103,18 @@ class FullDisk:
         revision: Status = (await until("the validator answers", answered))["revisions"][0]
         return revision
 
-    def remembered(self, directory: Path) -> Witness:
-        """What its ledger holds now, read from a copy."""
+    def remembered(self, directory: Path) -> tuple[int, Witness]:
+        """The height that its ledger has, and the votes in it, read from a copy."""
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir()
-        for path in self.inside.glob("ledger.*"):
+        for path in self.inside.glob("ledger.sqlite*"):  # it runs: its count may be ahead
             shutil.copy(path, directory / path.name)
         witness = Witness(self.bench.founded.setting)
         with SqliteLedger(directory / "ledger.sqlite") as ledger:
             witness.read(ledger)
-        return witness
+            last = ledger.last(Table.DECISIONS, self.bench.founded.setting.revision.id)
+        assert last is not None
+        return int.from_bytes(last[0][-HEIGHT_BYTES:]), witness
 
 
 def play(founded: Founded, scene: Callable[[FullDisk, Witness], Awaitable[None]]) -> None:
@@ -142,19 +152,20 @@ def test_i10_a_validator_on_a_full_disk_says_so_once_votes_nothing_and_goes_on_w
             return bool((await disk.revision())["heads"] >= 2)
 
         async def troubled() -> bool:
-            disk.fill()
             status = await disk.status()
             return status is not None and any(
                 line.startswith("ledger: ") for line in status["node"]["degraded"]
             )
 
         await until("two heads are promoted", promoted)
-        await until("the validator is degraded", troubled)
-        height = (await disk.revision())["height"]
-        await trio.sleep(3.0)  # past a deadline: it would have voted by now
-        assert (await disk.revision())["height"] == height
-        remembered = disk.remembered(tmp_path / "copy")
-        assert {p for p in witness.said if p[1] > height} <= set(remembered.said)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(disk.keep_full)
+            await until("the validator is degraded", troubled)
+            await trio.sleep(3.0)  # past a deadline: it would have voted by now
+            said_on_wire = set(witness.said)
+            height, remembered = disk.remembered(tmp_path / "copy")
+            assert {place for place in said_on_wire if place[1] > height} <= set(remembered.said)
+            nursery.cancel_scope.cancel()
         disk.free()
 
         async def goes_on() -> bool:
