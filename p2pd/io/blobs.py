@@ -294,6 +294,7 @@ class FileBlobStore:
         entry.complete, entry.missing, entry.stamp = True, set(), stamp
         self._entries.pop(entry.artifact, None)
         self._entries[entry.artifact] = entry  # the youngest
+        self._found_room(entry.manifest.size_bytes)
 
     def _not_begun(self, artifact: ArtifactId) -> StoreError:
         return StoreError(f"artifact {short(artifact)} is not being fetched: begin it first")
@@ -331,9 +332,7 @@ class FileBlobStore:
                 f"no room for {what} of {size_bytes} bytes, {lacking} bytes lacking: "
                 + ("raise store.quota_bytes" if quota >= disk else "free some disk space"),
             )
-        if size_bytes >= self._refused_bytes > 0:
-            self._refused_bytes = 0
-            self._on_room(None)
+        self._found_room(size_bytes)
         for victim in victims:  # all at once: nobody may pin or read one while its files go
             owner: dict[ArtifactId, int] | dict[ArtifactId, _Entry]
             owner = self._damaged if victim.damaged else self._entries
@@ -348,6 +347,11 @@ class FileBlobStore:
         self._refused_bytes = size_bytes
         self._on_room(error)
         return error
+
+    def _found_room(self, size_bytes: int) -> None:
+        if size_bytes >= self._refused_bytes > 0:
+            self._refused_bytes = 0
+            self._on_room(None)
 
     def _quota_lack(self, size_bytes: int) -> int:
         if not self._settings.quota_bytes:

@@ -73,6 +73,20 @@ def test_a_refusal_is_told_and_that_as_much_finds_room_again(tmp_path: Path) -> 
     assert bench.room == [str(refused.value), ""]
 
 
+def test_a_download_that_ends_after_all_says_that_there_is_room_again(tmp_path: Path) -> None:
+    data = content(1)
+    reserve = StoreSettings(quota_bytes=0, reserve_bytes=1000)
+    bench = Bench(tmp_path / "blobs", reserve, len(data) + 1000)
+    artifact = bench.begin(data)
+    bench.free_bytes = 1500  # somebody else filled the disk
+    with pytest.raises(NoRoomError) as refused:
+        bench.write(artifact, data, 0)
+    assert bench.room == [str(refused.value)]
+    bench.free_bytes = 10**9
+    bench.write(artifact, data, 0, 1, 2)
+    assert bench.room == [str(refused.value), ""]
+
+
 def test_i10_bytes_that_changed_on_disk_are_found_before_they_are_used(bench: Bench) -> None:
     data = content(1)
     artifact = bench.put(data)
