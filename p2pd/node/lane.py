@@ -348,10 +348,11 @@ class Lane:
             with trio.move_on_after(pause_s):
                 await self._calm.wait()
             if self._calm.is_set():
+                # A height has just begun: all that is said of it is still on its way.
                 self._calm = trio.Event()
                 pause_s = RECONCILE_S
-            else:
-                pause_s = min(RECONCILE_MOST_S, pause_s * 1.5)
+                continue
+            pause_s = min(RECONCILE_MOST_S, pause_s * 1.5)
             self._neighbours.tell_few(self._inventory())
             self._tell_validators()
 
