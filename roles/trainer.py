@@ -5,7 +5,6 @@ from typing import cast
 
 import trio
 
-from p2pd.core.artifact import ArtifactKind
 from p2pd.core.ids import DecisionId, peer_id
 from p2pd.core.trainer import Abandon, Effect, Event, FetchBase, Train, Trained, Trainer
 from p2pd.core.validator.events import Fetched, Publish
@@ -13,6 +12,7 @@ from p2pd.core.voting.exchange import Inventory
 from p2pd.core.work import TrainJob
 from p2pd.errors import StoreError, WorkloadError
 from p2pd.ports import Role, RoleView, Services
+from roles import jobs
 
 log = logging.getLogger("p2pd.roles")
 
@@ -48,8 +48,7 @@ class TrainerRole:
             case Abandon():
                 self._training.cancel()
             case FetchBase(artifact=artifact):
-                here = await self._services.fetch(artifact, ArtifactKind.HEAD, ())
-                return Fetched(artifact, here)
+                return Fetched(artifact, await jobs.fetch_head(self._services, artifact))
             case Train(job=job):
                 return await self._train(job)
             case _:

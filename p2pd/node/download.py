@@ -5,6 +5,7 @@ chunks take. Once all chunks are asked for, idle providers are asked for the lat
 """
 
 from dataclasses import dataclass, field
+from enum import IntEnum
 from math import inf
 from random import Random
 from typing import Protocol
@@ -47,9 +48,23 @@ class TransferSettings:
     """Requests of one peer that are worked on at a time; more are refused."""
 
 
+class Hope(IntEnum):
+    """How soon a provider is likely to give an artifact, as far as is known before it is asked."""
+
+    OWNER = 0
+    """It made it."""
+    NAMED = 1
+    """Whoever wants it expects it there."""
+    LINKED = 2
+    """It is there to be asked, that is all."""
+    FAR = 3
+    """There is no link to it yet, and to dial may take long."""
+
+
 @dataclass(slots=True, eq=False)
 class Provider:
     peer: PeerId
+    hope: Hope = Hope.NAMED
     busy: int = 0
     failures: int = 0
     """In a row."""
@@ -210,7 +225,12 @@ class Collection:
         return None
 
     def _ready(self, now_s: float) -> list[Provider]:
-        """Who may be asked now: idle before busy, reliable before others, heard before unheard."""
+        """Who may be asked now, the best first.
+
+        While nothing is known of who holds what: those that most likely do. Asking one that does not
+        costs a round trip, and most do not just after an artifact was made. Else: idle before busy,
+        reliable before others, heard before unheard.
+        """
         known = [provider for provider in self._download.providers.values() if not provider.bad]
         # Whoever sent wrong bytes before, of anything, is asked only where there is nobody else.
         honest = [one for one in known if not self._errands.suspect(one.peer)]
@@ -218,7 +238,9 @@ class Collection:
             known = honest
         ready = [one for one in known if one.ready_s <= now_s and one.busy < self._lanes(one)]
         self._dice.shuffle(ready)
-        return sorted(ready, key=lambda one: (one.busy, one.failures, not one.answered))
+        if self._count:
+            return sorted(ready, key=lambda one: (one.busy, one.failures, not one.answered))
+        return sorted(ready, key=lambda one: (one.failures, one.hope, one.busy, not one.answered))
 
     def _lanes(self, provider: Provider) -> int:
         unknown = self._count and not self._pieces.known(provider.peer)

@@ -204,7 +204,7 @@ class Lane:
                 if await self._hub.blobs.check(artifact):
                     return True
             with trio.move_on_after(limit_s):
-                await self._hub.transfer.fetch(wanted, [*providers, *linked])
+                await self._hub.transfer.fetch(wanted, providers, others=linked)
                 return True
         except NoRoomError:
             return False  # the store has said so

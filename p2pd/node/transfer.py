@@ -16,7 +16,7 @@ from p2pd.core.ids import ArtifactId, PeerId, short
 from p2pd.core.talk import GetChunk, GetHeld, GetManifest, dump_talk
 from p2pd.errors import RemoteError, StoreError
 from p2pd.node.conduct import Offended, ignore
-from p2pd.node.download import MANIFEST, Collection, Download, Provider, TransferSettings
+from p2pd.node.download import MANIFEST, Collection, Download, Hope, Provider, TransferSettings
 from p2pd.node.wanted import Wanted
 from p2pd.ports import BlobStore, Transport
 
@@ -67,9 +67,16 @@ class Transfer:
         self._serving: Counter[PeerId] = Counter()
 
     async def fetch(
-        self, wanted: Wanted, providers: Sequence[PeerId], *, rounds: int | None = None
+        self,
+        wanted: Wanted,
+        providers: Sequence[PeerId],
+        *,
+        others: Sequence[PeerId] = (),
+        rounds: int | None = None,
     ) -> Manifest:
         """The artifact is complete in the blob store when this returns.
+
+        Others are asked where its owner and the providers do not give it.
 
         It goes on until cancelled, or until every provider has failed rounds times in a row. Who
         asks for the same artifact meanwhile shares the work, adds its providers, and waits as long
@@ -88,7 +95,11 @@ class Transfer:
             self._downloads[artifact] = download
         download.waiters += 1
         self._blobs.pin(artifact, OWNER)
-        self.offer(artifact, providers)
+        linked = {link.peer for link in self._transport.links()}
+        for peer in providers:
+            hope = Hope.OWNER if peer == wanted.owner else Hope.NAMED
+            self.offer(artifact, (peer,), hope if peer in linked else Hope.FAR)
+        self.offer(artifact, others, Hope.LINKED)
         try:
             async with download.turn:
                 return await self._lead(download, wanted, rounds)
@@ -98,20 +109,26 @@ class Transfer:
                 del self._downloads[artifact]
                 self._blobs.unpin(artifact, OWNER)
 
-    def offer(self, artifact: ArtifactId, providers: Sequence[PeerId]) -> None:
+    def offer(
+        self, artifact: ArtifactId, providers: Sequence[PeerId], hope: Hope = Hope.NAMED
+    ) -> None:
         """Adds providers to a download, if it is still under way."""
         download = self._downloads.get(artifact)
         if download is None:
             return
         for peer in providers:
-            if peer != self._transport.peer and peer not in download.providers:
-                download.providers[peer] = Provider(peer, bad=(peer, artifact) in self._bad)
+            known = download.providers.get(peer)
+            if known is not None:
+                known.hope = min(known.hope, hope)
+            elif peer != self._transport.peer:
+                bad = (peer, artifact) in self._bad
+                download.providers[peer] = Provider(peer, hope, bad=bad)
         download.changed.set()
 
     def linked(self, peer: PeerId) -> None:
         """Whoever is linked from now on may be asked for all that is still wanted."""
         for artifact in self._downloads:
-            self.offer(artifact, (peer,))
+            self.offer(artifact, (peer,), Hope.LINKED)
 
     def downloads(self) -> tuple[DownloadView, ...]:
         return tuple(self._view(self._downloads[artifact]) for artifact in sorted(self._downloads))

@@ -1,15 +1,17 @@
 """Who is asked for what, when providers hold parts, are slow, die or lie. Virtual seconds."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import trio
 
-from p2pd.core.artifact import CHUNK_BYTES
+from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, manifest_of
 from p2pd.node.download import TransferSettings
+from p2pd.node.wanted import Wanted
 from p2pd.sim.links import LinkFaults
 from p2pd.sim.store import MemoryBlobs
-from tests.node.transfer_bench import CHUNKS, DATA, MANIFEST, WANTED, Bench, Node, run
+from tests.node.transfer_bench import CHUNKS, DATA, MANIFEST, SCHEMA, WANTED, Bench, Node, run
 
 
 async def holder_of(bench: Bench, name: str, indexes: set[int]) -> Node:
@@ -152,3 +154,45 @@ def test_requests_that_time_out_together_double_the_patience_once(lanes: int) ->
         assert download.patience_s == 8.0
 
     run(scenario)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_update_that_was_just_made_is_asked_of_its_owner_and_of_nobody_else(seed: int) -> None:
+    async def scenario(bench: Bench) -> None:
+        owner = await bench.start("owner")
+        update = await owner.blobs.put(ArtifactKind.UPDATE, SCHEMA, b"steps", owner.transport.peer)
+        others = [await bench.start(f"other{n}") for n in range(5)]
+        alice = await bench.start(f"alice {seed}")
+        named = await bench.link(alice, [*others[:3], owner])
+        linked = await bench.link(alice, others)
+        wanted = Wanted(update, ArtifactKind.UPDATE, SCHEMA, 100, owner.transport.peer)
+        await alice.transfer.fetch(wanted, named, others=linked)
+        assert owner.asked == Counter([-1, 0])
+        assert [other.asked.total() for other in others] == [0] * 5
+
+    run(scenario, seed=seed)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_who_is_named_is_asked_before_who_is_merely_linked_and_those_before_who_is_far(
+    seed: int,
+) -> None:
+    async def scenario(bench: Bench) -> None:
+        small = manifest_of(ArtifactKind.HEAD, SCHEMA, b"small")
+        wanted = replace(WANTED, artifact=small.id)
+        named, linked = [await bench.start(name, b"small") for name in ("named", "linked")]
+        far = await bench.start("far", b"small")
+        alice = await bench.start(f"alice {seed}")
+        await bench.link(alice, [named, linked])
+        providers = [far.transport.peer, named.transport.peer]
+        await alice.transfer.fetch(wanted, providers, others=[linked.transport.peer])
+        assert named.asked == Counter([-1, 0])
+        assert far.asked.total() == linked.asked.total() == 0
+
+        bob = await bench.start(f"bob {seed}")
+        await bench.link(bob, [linked])
+        await bob.transfer.fetch(wanted, providers, others=[linked.transport.peer])
+        assert linked.asked == Counter([-1, 0])
+        assert far.asked.total() == 0
+
+    run(scenario, seed=seed)
