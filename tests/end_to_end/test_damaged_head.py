@@ -52,7 +52,6 @@ async def _damage(bench: Bench) -> Path:
     data[-1] ^= 1
     path.write_bytes(data)
     await bench.start_seed(NAME, "validator")
-    bench.start("second trainer", "trainer")
     await bench.promotes(NAME, 3)
     return path
 
