@@ -14,7 +14,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -31,6 +31,7 @@ from p2pd.io.durable import (
     sync_directory,
     write_aside,
     write_durably,
+    write_synced,
 )
 
 MAX_MANIFEST_BYTES = 64 * 2**20
@@ -173,24 +174,30 @@ class BlobFiles:
                 raise
         return data if sha256(data).digest() == manifest.chunks[index] else None
 
-    def stamp(self, path: Path) -> Stamp | None:
-        """None if there is no such file."""
-        with storing(path):
-            try:
-                return _stamp(path)
-            except FileNotFoundError:
-                return None
+    def stamps(self, paths: Sequence[Path]) -> list[Stamp | None]:
+        """None where there is no such file."""
+        found: list[Stamp | None] = []
+        for path in paths:
+            with storing(path):
+                try:
+                    found.append(_stamp(path))
+                except FileNotFoundError:
+                    found.append(None)
+        return found
 
     def keep(self, artifact: ArtifactId) -> None:
         write_durably(self.directory / f"{artifact.hex()}.keep", b"")
 
-    def finish(self, artifact: ArtifactId) -> Stamp:
+    def finish(self, artifact: ArtifactId, synced: bool) -> Stamp:
+        """Not synced, a power cut may take it or leave other bytes, which the next reader finds."""
         part, payload = self.part(artifact), self.payload(artifact)
         with storing(part):
-            _sync(part)
-            _sync(self._manifest(artifact))
+            if synced:
+                _sync(part)
+                _sync(self._manifest(artifact))
             part.replace(payload)
-            sync_directory(self.directory)
+            if synced:
+                sync_directory(self.directory)
             return _stamp(payload)
 
     def write(self, data: bytes) -> Path:
@@ -207,7 +214,7 @@ class BlobFiles:
 
     def take(self, artifact: ArtifactId, manifest: Manifest, path: Path) -> Stamp:
         """Makes a synced file of this directory the payload of an artifact."""
-        write_durably(self._manifest(artifact), encode(manifest))
+        write_synced(self._manifest(artifact), encode(manifest))
         with storing(path):
             path.replace(self.payload(artifact))
             self.part(artifact).unlink(missing_ok=True)

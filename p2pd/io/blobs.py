@@ -4,7 +4,7 @@ File work runs in threads, a few at a time. What decides about space is done by 
 """
 
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -212,13 +212,17 @@ class FileBlobStore:
         return True
 
     async def sound(self, artifact: ArtifactId) -> Path:
-        path = self.path(artifact)
-        entry = self._entries[artifact]
-        stamp = await self._blocking(self._files.stamp, path)
-        if stamp is None or stamp != entry.stamp:
-            await self.verify(artifact)
-            entry.stamp = stamp
-        return path
+        return (await self.all_sound((artifact,)))[0]
+
+    async def all_sound(self, artifacts: Sequence[ArtifactId]) -> list[Path]:
+        paths = [self.path(artifact) for artifact in artifacts]
+        entries = [self._entries[artifact] for artifact in artifacts]
+        stamps = await self._blocking(self._files.stamps, paths)
+        for entry, stamp in zip(entries, stamps, strict=True):
+            if stamp is None or stamp != entry.stamp:
+                await self.verify(entry.artifact)
+                entry.stamp = stamp
+        return paths
 
     async def verify(self, artifact: ArtifactId) -> None:
         """Hashes a complete artifact again.
@@ -283,7 +287,9 @@ class FileBlobStore:
             return
         with trio.CancelScope(shield=True):  # else a whole artifact could stay unfinished
             try:
-                stamp = await self._blocking(self._files.finish, entry.artifact)
+                # An update can be had again while its window is open, and nobody needs it later.
+                synced = entry.manifest.kind is not ArtifactKind.UPDATE
+                stamp = await self._blocking(self._files.finish, entry.artifact, synced)
             except StoreError:
                 # After a failed sync nobody knows what reached the disk.
                 entry.missing = set(range(len(entry.manifest.chunks)))

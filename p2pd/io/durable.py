@@ -93,8 +93,8 @@ def write_aside(directory: Path, data: bytes) -> Path:
     return path
 
 
-def write_durably(path: Path, data: bytes) -> None:
-    """Replaces path: after a crash it holds either its old content or data, whole."""
+def write_synced(path: Path, data: bytes) -> None:
+    """Replaces path by a file on stable storage. Its name is durable once its directory is synced."""
     with storing(path):
         aside = write_aside(path.parent, data)
         try:
@@ -102,4 +102,10 @@ def write_durably(path: Path, data: bytes) -> None:
         except OSError:
             aside.unlink()
             raise
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Replaces path: after a crash it holds either its old content or data, whole."""
+    write_synced(path, data)
+    with storing(path):
         sync_directory(path.parent)

@@ -1,5 +1,6 @@
 """Artifacts as files: how this node's subprocesses get at tensors without moving them."""
 
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Protocol
@@ -9,6 +10,10 @@ from p2pd.core.ids import ArtifactId
 
 
 class ArtifactFiles(Protocol):
+    async def all_sound(self, artifacts: Sequence[ArtifactId]) -> list[Path]:
+        """The files of several artifacts, as sound gives each."""
+        ...
+
     async def sound(self, artifact: ArtifactId) -> Path:
         """The file of a complete artifact: its raw bytes, to be read only, and hashed since they changed.
 

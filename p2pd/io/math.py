@@ -120,11 +120,12 @@ class MathProcess:
         await self._call(Call(CallKind.SELF_TEST, b"", (), ""))
 
     async def _inputs(self, artifacts: tuple[ArtifactId, ...]) -> tuple[InputFile, ...]:
-        inputs = []
-        for artifact in sorted(set(artifacts)):
-            path = await self._files.sound(artifact)
-            inputs.append(InputFile(artifact, str(path.absolute())))
-        return tuple(inputs)
+        wanted = sorted(set(artifacts))
+        paths = await self._files.all_sound(wanted)
+        return tuple(
+            InputFile(artifact, str(path.absolute()))
+            for artifact, path in zip(wanted, paths, strict=True)
+        )
 
     async def _call(self, call: Call) -> bytes:
         async with self._turn:

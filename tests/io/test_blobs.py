@@ -284,8 +284,8 @@ def test_a_chunk_read_while_its_artifact_is_being_renamed_is_not_called_damaged(
     renamed, go_on = threading.Event(), threading.Event()
     finish, read_chunk = bench.store._files.finish, bench.store._files.read_chunk
 
-    def slow_finish(one: ArtifactId) -> None:
-        finish(one)
+    def slow_finish(one: ArtifactId, synced: bool) -> None:
+        finish(one, synced)
         renamed.set()
         assert go_on.wait(10)
 

@@ -3,7 +3,7 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -45,6 +45,10 @@ class Directory:
     async def sound(self, artifact: ArtifactId) -> Path:
         await trio.lowlevel.checkpoint()
         return self.path(artifact)
+
+    async def all_sound(self, artifacts: Sequence[ArtifactId]) -> list[Path]:
+        await trio.lowlevel.checkpoint()
+        return [self.path(artifact) for artifact in artifacts]
 
     def path(self, artifact: ArtifactId) -> Path:
         if artifact not in self.manifests:
