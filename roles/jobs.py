@@ -47,7 +47,9 @@ async def inspect(services: Services, effect: Inspect) -> Inspected:
 
 async def merge(services: Services, effect: Merge) -> MergeDone:
     job = effect.job
-    if not await fetch_head(services, job.base) or not await fetch_outer(services, job.outer):
+    bases = {job.base, *(one.base for one in job.inputs if one.base is not None)}
+    here = [await fetch_head(services, base) for base in sorted(bases)]
+    if not all(here) or not await fetch_outer(services, job.outer):
         return MergeDone(effect.inputs, None)
     try:
         merged = await services.math.merge(effect.job)

@@ -60,11 +60,11 @@ class TrainerRole:
             try:
                 result = await self._services.worker.train(job)
             except WorkloadError as error:
-                return Trained(job.height, None, str(error))
+                return Trained(job, None, str(error))
             except StoreError as error:  # which file it is is nobody else's business
                 log.warning("height %d is not trained: %s", job.height, error)
-                return Trained(job.height, None, "the data directory has no room, or failed")
-            return Trained(job.height, result, "")
+                return Trained(job, None, "the data directory has no room, or failed")
+            return Trained(job, result, "")
         return None
 
     def choices_of(self, value: DecisionId) -> bytes | None:
@@ -81,8 +81,12 @@ class TrainerRole:
         lease = machine.lease
         if lease is None:
             return RoleView("waiting for a lease", None)
-        if machine.published:
+        task = machine.task
+        if machine.published and task is None:
             return RoleView("update published", None)
+        if task is not None and task.plan is None:
+            doing = "trained" if task.result else "training"
+            return RoleView(f"{doing} {len(task.shards)} microshards ahead", None)
         doing = "training" if machine.training else "fetching the head for"
         return RoleView(f"{doing} {lease.samples} samples", None)
 

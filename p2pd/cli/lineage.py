@@ -8,6 +8,7 @@ from p2pd.cli.reading import Chain
 from p2pd.core.decision import Decision, Record
 from p2pd.core.derive import weight_of
 from p2pd.core.ids import peer_id
+from p2pd.core.leases import find_lease
 from p2pd.core.messages import Choices
 from p2pd.core.work import MILLION, Verdict
 from p2pd.errors import RemoteError, StoreError, UsageError
@@ -116,7 +117,12 @@ def detail(chain: Chain, height: int) -> dict[str, object]:
         "merge_rule": decision.merged.rule if decision.merged else None,
         "votes": _votes(chain, record),
         "leases": [
-            {"peer": lease.peer.hex(), "samples": lease.samples, "shards": list(lease.shards)}
+            {
+                "peer": lease.peer.hex(),
+                "samples": lease.samples,
+                "shards": list(lease.shards),
+                "reserved": list(lease.reserved),
+            }
             for lease in decision.state.plan.roster
         ],
         "plan": decision.state.plan.state.name.lower(),
@@ -148,24 +154,24 @@ def _cohort(chain: Chain, decision: Decision) -> list[dict[str, object]]:
         return []
     # Where the height before was leapt over, nobody here knows what was leased.
     before = chain.record(decision.height - 1)
-    plan = record_at(chain, decision.height - 1).decision.state.plan if before else None
+    previous = record_at(chain, decision.height - 1).decision if before else None
     entries = []
     for candidate in choices.cohort:
         update = candidate.update
-        lease = plan.lease_of(update.signer) if plan else None
+        dealt = find_lease(update, previous) if previous else None
+        leased = dealt.lease.samples if dealt else 0
         entries.append(
             {
                 "update": update.id.hex(),
                 "peer": update.signer.hex(),
                 "verdict": candidate.verdict.name.lower(),
                 "samples": update.content.samples,
-                "leased": None if plan is None else lease.samples if lease else 0,
+                "leased": None if previous is None else leased,
+                "late": None if previous is None else update.content.plan != previous.id,
                 "steps": update.content.steps,
                 "size_bytes": update.content.size_bytes,
                 "artifact": update.content.artifact.hex(),
-                "weight": None
-                if plan is None
-                else weight_of(candidate, lease.samples if lease else 0),
+                "weight": None if previous is None else weight_of(candidate, leased),
             }
         )
     return entries

@@ -61,7 +61,8 @@ def _check_cohort(setting: Setting, previous: Decision, choices: Choices, member
     if choices.kind is ChoiceKind.IDLE and choices.cohort:
         raise RemoteError("an idle height has no cohort")
     _ascending([c.update.id for c in choices.cohort], "cohort")
-    _ascending(sorted(c.update.signer for c in choices.cohort), "trainers of a cohort")
+    leases = [c.update.signer + c.update.content.plan for c in choices.cohort]
+    _ascending(sorted(leases), "trainers of a cohort")
     disputed = objected(choices.grounds, members, len(choices.cohort))
     for candidate in choices.cohort:
         lease_behind(setting, candidate.update, previous)

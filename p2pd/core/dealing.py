@@ -1,9 +1,9 @@
 """Which microshards each trainer gets in the next window. All of it follows from certified state."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from p2pd.core.decision import Lease, Plan, PlanState, Returned, State
+from p2pd.core.decision import Late, Lease, Plan, PlanState, Returned, State
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId, digest
 from p2pd.core.permutation import shard_at
 from p2pd.core.revision import Revision
@@ -15,27 +15,64 @@ REDUCERS = 2
 """Reducers drawn per window."""
 
 
-def take_back(state: State, delivered: frozenset[PeerId], *, in_vain: bool) -> State:
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Leases of a plan of which nothing was decided, and for which its updates may still come."""
+
+    peers: frozenset[PeerId]
+    dealt: DecisionId
+    """The decision that dealt the plan."""
+
+
+def take_back(
+    state: State,
+    delivered: frozenset[PeerId],
+    *,
+    in_vain: bool,
+    late: frozenset[PeerId] = frozenset(),
+    waiting: Waiting | None = None,
+) -> State:
     """The state after the leases of its plan ended: what was not delivered waits to be dealt again.
 
-    in_vain is False where the window itself was void, so that nobody's fault is counted.
+    in_vain is False where the window itself was void, so that nobody's fault is counted. late names those who
+    delivered their lease of the window before; those who did not have no more time. What is reserved stays reserved.
     """
+    held = waiting.peers if waiting else frozenset()
+    state = replace(state, left_out=())
+    if state.late is not None:
+        overdue = [lease for lease in state.late.plan.roster if lease.peer not in late]
+        state = _returned(state, [lease.shards for lease in overdue], in_vain=in_vain)
+    ended = [lease for lease in state.plan.roster if lease.peer not in delivered | held]
+    state = _returned(state, [lease.shards for lease in ended], in_vain=in_vain)
+    still = tuple(replace(one, reserved=()) for one in state.plan.roster if one.peer in held)
+    if waiting is None or not still:
+        return _forget(replace(state, late=None))
+    plan = replace(state.plan, roster=still, reducers=())
+    return _forget(replace(state, late=Late(waiting.dealt, plan)))
+
+
+def _returned(state: State, leases: Iterable[tuple[int, ...]], *, in_vain: bool) -> State:
+    """Microshards that were out come back, or are skipped if that has happened too often."""
     times = {entry.shard: entry.times for entry in state.returned}
     skipped = list(state.skipped)
     dealt_before = _times_in_hand(state)
-    for lease in state.plan.roster:
-        if lease.peer in delivered:
-            continue
-        for shard in lease.shards:
+    for shards in leases:
+        for shard in shards:
             count = dealt_before.get(shard, 0) + (1 if in_vain else 0)
             if count >= MAX_DEALT_IN_VAIN:
                 skipped.append(shard)
             else:
                 times[shard] = count
     returned = tuple(Returned(shard, times[shard]) for shard in sorted(times))
-    return replace(
-        state, returned=returned, skipped=tuple(sorted(skipped)), left_out=(), in_hand=()
-    )
+    return replace(state, returned=returned, skipped=tuple(sorted(skipped)))
+
+
+def _forget(state: State) -> State:
+    """Keeps count only of what is still out: the reserved leases and the late ones."""
+    out = {shard for lease in state.plan.roster for shard in lease.reserved}
+    if state.late is not None:
+        out.update(shard for lease in state.late.plan.roster for shard in lease.shards)
+    return replace(state, in_hand=tuple(entry for entry in state.in_hand if entry.shard in out))
 
 
 def _times_in_hand(state: State) -> dict[int, int]:
@@ -52,6 +89,7 @@ class Table:
     """The decision whose id the seed rests on: fixed before the last cohort existed."""
     present: tuple[PeerId, ...]
     reducers: tuple[PeerId, ...]
+    earlier: tuple[ArtifactId, ...] = ()
 
 
 def deal(state: State, revision: Revision, table: Table) -> State:
@@ -64,15 +102,47 @@ def deal(state: State, revision: Revision, table: Table) -> State:
         seed=seed,
         roster=(),
         reducers=_drawn(seed, table.reducers, REDUCERS),
+        earlier=table.earlier,
     )
-    state = _next_epoch_if_done(state, revision)
-    if is_finished(state.progress, revision):
-        return replace(state, plan=replace(plan, state=PlanState.FINISHED))
-    # In drawn order, so that no peer is always first in line for what others returned.
-    roster = _drawn(seed, table.present, revision.schedule.max_roster)
-    if not roster:
+    carried = {lease.peer: lease.reserved for lease in state.plan.roster if lease.reserved}
+    roster = _seated(seed, table.present, carried, revision.schedule.max_roster)
+    state = _release(state, carried, keep=roster)
+    state = _next_epoch_if_done(state, revision, busy=any(peer in carried for peer in roster))
+    if is_finished(state.progress, revision) or not roster:
+        finished = is_finished(state.progress, revision)
+        kept = {peer: carried[peer] for peer in roster if peer in carried}
+        state = _give_up_late(_release(state, kept, keep=()), in_vain=False)
+        plan = replace(plan, state=PlanState.FINISHED if finished else PlanState.IDLE)
         return replace(state, plan=plan)
-    return _deal_to(state, revision, plan, roster)
+    ahead = revision.schedule.lookahead > 0 and len(table.present) <= revision.schedule.max_roster
+    return _Dealer(state, revision).deal(plan, roster, carried, ahead=ahead)
+
+
+def _seated(
+    seed: bytes, present: tuple[PeerId, ...], carried: Mapping[PeerId, object], most: int
+) -> tuple[PeerId, ...]:
+    """In drawn order, so that no peer is always first in line; who goes on with a reserved lease keeps its seat."""
+    holders = _drawn(seed, [peer for peer in present if peer in carried], most)
+    others = _drawn(seed, [peer for peer in present if peer not in carried], most)
+    return (*holders, *others)[:most]
+
+
+def _release(
+    state: State, carried: Mapping[PeerId, tuple[int, ...]], keep: Iterable[PeerId]
+) -> State:
+    """Reserved leases of all but some come back; nobody was late with them."""
+    kept = frozenset(keep)
+    gone = [shards for peer, shards in sorted(carried.items()) if peer not in kept]
+    state = _returned(state, gone, in_vain=False)
+    back = {shard for shards in gone for shard in shards}
+    return replace(state, in_hand=tuple(one for one in state.in_hand if one.shard not in back))
+
+
+def _give_up_late(state: State, *, in_vain: bool) -> State:
+    if state.late is None:
+        return state
+    shards = [lease.shards for lease in state.late.plan.roster]
+    return _forget(replace(_returned(state, shards, in_vain=in_vain), late=None))
 
 
 def is_finished(progress: Progress, revision: Revision) -> bool:
@@ -88,39 +158,72 @@ def _drawn(seed: bytes, peers: Iterable[PeerId], most: int) -> tuple[PeerId, ...
     return tuple(sorted(peers, key=lambda peer: digest("draw", seed + peer))[:most])
 
 
-def _next_epoch_if_done(state: State, revision: Revision) -> State:
-    progress = state.progress
-    if state.returned or progress.cursor < revision.data.shards:
+def _next_epoch_if_done(state: State, revision: Revision, *, busy: bool) -> State:
+    """busy: something of this epoch is still reserved, so that it cannot end."""
+    if state.returned or state.progress.cursor < revision.data.shards or busy:
         return state
-    progress = replace(progress, epoch=progress.epoch + 1, cursor=0)
+    # Nothing else is left of this epoch: whoever is late is not waited for.
+    state = _give_up_late(state, in_vain=True)
+    if state.returned:
+        return state
+    progress = replace(state.progress, epoch=state.progress.epoch + 1, cursor=0)
     return replace(state, progress=progress, skipped=(), left_out=state.skipped)
 
 
-def _deal_to(state: State, revision: Revision, plan: Plan, roster: tuple[PeerId, ...]) -> State:
-    data, progress = revision.data, state.progress
-    budgets = {row.peer: row.budget_shards for row in state.standing}
-    wanted = [budgets.get(peer, revision.schedule.lease_shards) for peer in roster]
-    fresh = data.shards - progress.cursor
-    counts = _shares(wanted, len(state.returned) + fresh)
+class _Dealer:
+    """Hands out what came back first, then the epoch's next microshards."""
 
-    total = sum(counts)
-    again = state.returned[:total]
-    places = range(progress.cursor, progress.cursor + total - len(again))
-    new = [shard_at(revision.seed, progress.epoch, place, data.shards) for place in places]
-    shards = [entry.shard for entry in again] + new
+    def __init__(self, state: State, revision: Revision) -> None:
+        self._state = state
+        self._revision = revision
+        self._again = list(state.returned)
+        self._cursor = state.progress.cursor
+        self._out = list(state.in_hand)
 
-    leases = []
-    for peer, count in zip(roster, counts, strict=True):
-        mine, shards = tuple(sorted(shards[:count])), shards[count:]
-        if mine:
-            leases.append(Lease(peer, mine, sum(map(data.shard_size, mine))))
-    return replace(
-        state,
-        progress=replace(progress, cursor=places.stop),
-        returned=state.returned[len(again) :],
-        in_hand=tuple(again),
-        plan=replace(plan, state=PlanState.RUNNING, roster=_by_peer(leases)),
-    )
+    def deal(
+        self,
+        plan: Plan,
+        roster: tuple[PeerId, ...],
+        carried: Mapping[PeerId, tuple[int, ...]],
+        *,
+        ahead: bool,
+    ) -> State:
+        fresh = self._shared([peer for peer in roster if peer not in carried])
+        mine = {peer: carried.get(peer) or fresh.get(peer, ()) for peer in roster}
+        working = [peer for peer in roster if mine[peer]]
+        reserved = self._shared(working) if ahead else {}
+        leases = [
+            Lease(peer, mine[peer], self._samples(mine[peer]), reserved.get(peer, ()))
+            for peer in working
+        ]
+        return replace(
+            self._state,
+            progress=replace(self._state.progress, cursor=self._cursor),
+            returned=tuple(self._again),
+            in_hand=tuple(sorted(self._out, key=lambda entry: entry.shard)),
+            plan=replace(plan, state=PlanState.RUNNING, roster=_by_peer(leases)),
+        )
+
+    def _samples(self, shards: tuple[int, ...]) -> int:
+        return sum(map(self._revision.data.shard_size, shards))
+
+    def _shared(self, peers: Sequence[PeerId]) -> dict[PeerId, tuple[int, ...]]:
+        budgets = {row.peer: row.budget_shards for row in self._state.standing}
+        wanted = [budgets.get(peer, self._revision.schedule.lease_shards) for peer in peers]
+        left = len(self._again) + self._revision.data.shards - self._cursor
+        counts = _shares(wanted, left)
+        return {peer: self._take(count) for peer, count in zip(peers, counts, strict=True)}
+
+    def _take(self, count: int) -> tuple[int, ...]:
+        again, self._again = self._again[:count], self._again[count:]
+        self._out += again
+        end = self._cursor + count - len(again)
+        places, self._cursor = range(self._cursor, end), end
+        return tuple(sorted([entry.shard for entry in again] + [*map(self._shard_at, places)]))
+
+    def _shard_at(self, place: int) -> int:
+        epoch, shards = self._state.progress.epoch, self._revision.data.shards
+        return shard_at(self._revision.seed, epoch, place, shards)
 
 
 def _by_peer(leases: list[Lease]) -> tuple[Lease, ...]:

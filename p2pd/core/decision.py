@@ -41,6 +41,8 @@ class Lease:
     peer: PeerId
     shards: tuple[int, ...]
     samples: int
+    reserved: tuple[int, ...] = ()
+    """Microshards to go on with while this window is decided: its lease in the next plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +55,20 @@ class Plan:
     roster: tuple[Lease, ...]
     """Ascending by peer id."""
     reducers: tuple[PeerId, ...]
+    earlier: tuple[ArtifactId, ...] = ()
+    """Heads before the base from which a lease may have been started while it was reserved."""
 
     def lease_of(self, peer: PeerId) -> Lease | None:
         return next((lease for lease in self.roster if lease.peer == peer), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """The plan before, whose window is over, with those of its leases of which nothing was decided yet."""
+
+    dealt: DecisionId
+    """The decision that dealt it."""
+    plan: Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +129,8 @@ class State:
     merge: LastMerge | None
     """None where nothing was merged."""
     plan: Plan
+    late: Late | None = None
+    """Updates for these leases may still be decided at the plan's height, and not after."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +178,13 @@ class Decision:
     @property
     def head(self) -> ArtifactId:
         return self.header.head
+
+
+def open_plans(decision: Decision) -> tuple[tuple[DecisionId, Plan], ...]:
+    """The plans whose updates may be decided next, each with the decision that dealt it."""
+    late = decision.state.late
+    now = (decision.id, decision.state.plan)
+    return (now,) if late is None else (now, (late.dealt, late.plan))
 
 
 def artifacts_of(decision: Decision) -> tuple[ArtifactId, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from p2pd.core.dealing import Table, deal, take_back
+from p2pd.core.dealing import Table, Waiting, deal, take_back
 from p2pd.core.decision import (
     Decision,
     Header,
@@ -15,7 +15,8 @@ from p2pd.core.decision import (
 )
 from p2pd.core.encoding import encode
 from p2pd.core.genesis import Genesis
-from p2pd.core.ids import PeerId, TermId, UpdateId, digest, peer_id
+from p2pd.core.ids import ArtifactId, PeerId, TermId, UpdateId, digest, peer_id
+from p2pd.core.leases import find_lease
 from p2pd.core.messages import Candidate, ChoiceKind, Choices, Service, accusation
 from p2pd.core.revision import Revision
 from p2pd.core.signed import Scope
@@ -96,11 +97,14 @@ def merge_job(
     plan, revision = previous.state.plan, setting.revision
     inputs = []
     for candidate in cohort:
-        lease = plan.lease_of(candidate.update.signer)
-        weight = weight_of(candidate, lease.samples if lease else 0)
+        update, dealt = (
+            candidate.update,
+            find_lease(candidate.update, previous, setting.defences_off),
+        )
+        weight = weight_of(candidate, dealt.lease.samples if dealt else 0)
         if weight:
-            update = candidate.update
-            inputs.append(MergeInput(UpdateId(update.id), update.content.artifact, weight))
+            base = update.content.base if update.content.base != plan.base else None
+            inputs.append(MergeInput(UpdateId(update.id), update.content.artifact, weight, base))
     if not inputs:
         return None
     return MergeJob(
@@ -156,8 +160,15 @@ def derive(
         present=tuple(peer for peer in present if may_serve(state, peer, height + 1)),
         reducers=tuple(peer for peer in reducers if may_serve(state, peer, height + 1)),
     )
+    table = replace(table, earlier=_earlier(setting, previous, table.base))
     state = deal(state, setting.revision, table)
     return _decision(setting, previous, outcome, encoded, merged, state)
+
+
+def _earlier(setting: Setting, previous: Decision, base: ArtifactId) -> tuple[ArtifactId, ...]:
+    """What a reserved lease of the window just decided was started from, where it is not the next base."""
+    old = previous.state.plan.base
+    return (old,) if setting.revision.schedule.lookahead and old != base else ()
 
 
 def _outcome(kind: ChoiceKind, job: MergeJob | None) -> Outcome:
@@ -177,6 +188,7 @@ def _undecided(setting: Setting, previous: Decision, encoded: bytes) -> Decision
         before=previous.id,
         present=tuple(lease.peer for lease in plan.roster),
         reducers=plan.reducers,
+        earlier=_earlier(setting, previous, previous.head),
     )
     state = deal(state, setting.revision, table)
     return _decision(setting, previous, Outcome.UNDECIDED, encoded, None, state)
@@ -190,24 +202,22 @@ def _state_after_window(
     merged: Merged | None,
     outcome: Outcome,
 ) -> State:
-    state, schedule = previous.state, setting.revision.schedule
-    accepted = [c for c in choices.cohort if c.verdict is Verdict.ACCEPTED]
-    counted = accepted if outcome is Outcome.PROMOTED else []
-    delivered = frozenset(PeerId(c.update.signer) for c in counted)
-    conduct = _conduct(state.plan, choices.cohort)
-    conduct.update(_wrong_merges(previous, choices))
-    merge = LastMerge(previous.id, inputs_hash(job), state.plan.reducers) if job else None
-    state = replace(
-        state, standing=moved(state, conduct, schedule, previous.height + 1), merge=merge
+    promoted = outcome is Outcome.PROMOTED and merged is not None
+    work = _work_of(setting, previous, choices, promoted=promoted)
+    merge = None
+    if job is not None:
+        merge = LastMerge(previous.id, inputs_hash(job), previous.state.plan.reducers)
+    state = replace(_judge(setting, previous, choices, work), merge=merge)
+    after = take_back(
+        state, work.delivered, in_vain=True, late=work.delivered_late, waiting=work.waiting
     )
-    after = take_back(state, delivered, in_vain=True)
-    if outcome is not Outcome.PROMOTED or merged is None:
+    if not promoted or merged is None:
         return after
     samples = 0
-    for candidate in counted:
-        lease = state.plan.lease_of(candidate.update.signer)
-        samples += min(candidate.update.content.samples, lease.samples if lease else 0)
-    steps = sorted(candidate.update.content.steps for candidate in counted)
+    for candidate in work.counted:
+        dealt = find_lease(candidate.update, previous, setting.defences_off)
+        samples += min(candidate.update.content.samples, dealt.lease.samples if dealt else 0)
+    steps = sorted(candidate.update.content.steps for candidate in work.counted)
     progress = replace(
         after.progress,
         heads=after.progress.heads + 1,
@@ -217,12 +227,67 @@ def _state_after_window(
     return replace(after, progress=progress, exponents=merged.exponents)
 
 
-def _conduct(plan: Plan, cohort: tuple[Candidate, ...]) -> dict[PeerId, Conduct]:
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What became of the leases that a decision decides."""
+
+    cohort: tuple[Candidate, ...]
+    """Of the plan."""
+    late_cohort: tuple[Candidate, ...]
+    """Of the plan before."""
+    counted: tuple[Candidate, ...]
+    delivered: frozenset[PeerId]
+    delivered_late: frozenset[PeerId]
+    waiting: Waiting | None
+    """Those of the plan of whom nothing was heard; only a promoted head lets them be late."""
+
+
+def _work_of(setting: Setting, previous: Decision, choices: Choices, *, promoted: bool) -> _Work:
+    plan = previous.state.plan
+    cohort: list[Candidate] = []
+    late: list[Candidate] = []
+    for candidate in choices.cohort:
+        dealt = find_lease(candidate.update, previous, setting.defences_off)
+        if dealt is not None:
+            (cohort if dealt.plan is plan else late).append(candidate)
+    waiting = None
+    if promoted and setting.revision.schedule.lookahead:
+        heard = {candidate.update.signer for candidate in cohort}
+        silent = frozenset(lease.peer for lease in plan.roster if lease.peer not in heard)
+        waiting = Waiting(silent, previous.id)
+    delivered = [one for one in cohort if promoted and one.verdict is Verdict.ACCEPTED]
+    delivered_late = [one for one in late if promoted and one.verdict is Verdict.ACCEPTED]
+    return _Work(
+        tuple(cohort),
+        tuple(late),
+        (*delivered, *delivered_late),
+        frozenset(PeerId(one.update.signer) for one in delivered),
+        frozenset(PeerId(one.update.signer) for one in delivered_late),
+        waiting,
+    )
+
+
+def _judge(setting: Setting, previous: Decision, choices: Choices, work: _Work) -> State:
+    """The state with standing moved, by what was late and then by the window itself."""
+    state, schedule, height = previous.state, setting.revision.schedule, previous.height + 1
+    if state.late is not None:
+        conduct = _conduct(state.late.plan, work.late_cohort, Conduct.LATE)
+        state = replace(state, standing=moved(state, conduct, schedule, height))
+    conduct = _conduct(state.plan, work.cohort, Conduct.DELIVERED)
+    for peer in work.waiting.peers if work.waiting else ():
+        del conduct[peer]
+    conduct.update(_wrong_merges(previous, choices))
+    return replace(state, standing=moved(state, conduct, schedule, height))
+
+
+def _conduct(
+    plan: Plan, cohort: tuple[Candidate, ...], delivered: Conduct
+) -> dict[PeerId, Conduct]:
     conduct = {lease.peer: Conduct.MISSED for lease in plan.roster}
     for candidate in cohort:
         peer = PeerId(candidate.update.signer)
         if candidate.verdict is Verdict.ACCEPTED:
-            conduct[peer] = Conduct.DELIVERED
+            conduct[peer] = delivered
         elif candidate.verdict in HARMFUL:
             conduct[peer] = Conduct.HARMFUL
         elif candidate.verdict is Verdict.DISPUTED:

@@ -1,9 +1,10 @@
 """The hard gates: what an update must satisfy before anyone looks at its tensors."""
 
 from p2pd.core.codecs import element_count
-from p2pd.core.decision import Decision, Lease
+from p2pd.core.decision import Decision, open_plans
 from p2pd.core.derive import Setting
 from p2pd.core.ids import PeerId
+from p2pd.core.leases import Dealt, find_lease
 from p2pd.core.messages import Update
 from p2pd.core.signed import Signed
 from p2pd.core.voting.events import Defence
@@ -23,22 +24,23 @@ def largest_artifact_bytes(schema: Schema) -> int:
     return total
 
 
-def lease_behind(setting: Setting, update: Signed[Update], previous: Decision) -> Lease:
-    """The lease that an update of the window after previous claims to fulfil.
+def lease_behind(setting: Setting, update: Signed[Update], previous: Decision) -> Dealt:
+    """The lease that an update claims to fulfil, of the window after previous or, late, of the one before.
 
     Raises:
         RemoteError: it belongs to another window, or its author holds no lease in this one: not worth keeping.
     """
     if Defence.REPLAY not in setting.defences_off:
-        scope = setting.scope(previous.height + 1)
-        if update.scope != scope:
-            raise RemoteError(f"update for height {update.scope.height}, not {scope.height}")
-        if update.content.plan != previous.id:
+        heights = {dealt: plan.height for dealt, plan in open_plans(previous)}
+        height = heights.get(update.content.plan, previous.height + 1)
+        if update.scope != setting.scope(height):
+            raise RemoteError(f"update for height {update.scope.height}, not {height}")
+        if update.content.plan not in heights:
             raise RemoteError("update for another plan")
-    lease = previous.state.plan.lease_of(update.signer)
-    if lease is None:
+    found = find_lease(update, previous, setting.defences_off)
+    if found is None:
         raise RemoteError(f"{PeerId(update.signer).hex()[:10]} holds no lease")
-    return lease
+    return found
 
 
 def gate(setting: Setting, update: Signed[Update], previous: Decision) -> Verdict:
@@ -48,12 +50,13 @@ def gate(setting: Setting, update: Signed[Update], previous: Decision) -> Verdic
         RemoteError: as lease_behind.
     """
     content, off = update.content, setting.defences_off
-    lease = lease_behind(setting, update, previous)
-    if content.samples > lease.samples and Defence.LEASE not in off:
+    dealt = lease_behind(setting, update, previous)
+    if content.samples > dealt.lease.samples and Defence.LEASE not in off:
         return Verdict.LEASE
     if content.steps > content.samples:
         return Verdict.LEASE
-    if content.base != previous.state.plan.base and Defence.REPLAY not in off:
+    bases = (dealt.plan.base, *dealt.plan.earlier)
+    if content.base not in bases and Defence.REPLAY not in off:
         return Verdict.BASE
     if content.size_bytes > largest_artifact_bytes(setting.revision.update_schema):
         return Verdict.SIZE

@@ -34,6 +34,7 @@ class Update:
     plan: DecisionId
     """The decision that dealt the lease."""
     base: ArtifactId
+    """The head that it started from: the plan's base, or an earlier one that the plan names."""
     artifact: ArtifactId
     size_bytes: int
     samples: int

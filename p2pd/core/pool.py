@@ -12,6 +12,7 @@ from p2pd.core.decision import Decision
 from p2pd.core.derive import Setting
 from p2pd.core.gates import lease_behind
 from p2pd.core.ids import ObjectId, PeerId
+from p2pd.core.leases import find_lease
 from p2pd.core.messages import Beacon, Reduction, Release, Report, Update
 from p2pd.core.signed import Signed
 from p2pd.core.votes import Vote
@@ -66,7 +67,7 @@ class Pool:
         height = signed.scope.height
         if signed.scope != self.setting.scope(height):
             raise RemoteError(f"{signed.kind} of another term or revision")
-        if height < lowest:
+        if height < lowest and not self._may_be_late(signed):
             return Admission.LATE
         self._check_seat(signed)
         if _by_members_only(signed) and signed.signer in self.previous.state.suspended:
@@ -78,6 +79,10 @@ class Pool:
             return Admission.FULL
         self.held[signed.id] = signed
         return Admission.NEW
+
+    def _may_be_late(self, signed: Signed[Any]) -> bool:
+        """An update of the window before, for a lease of which nothing was decided."""
+        return isinstance(signed.content, Update) and find_lease(signed, self.previous) is not None
 
     def _wait(self, signed: Signed[Any]) -> Admission:
         if signed.scope.height > self.height + 1:
@@ -148,7 +153,8 @@ class Pool:
         self.held = {
             key: one
             for key, one in self.held.items()
-            if one.scope.height == self.height - 1 and one.kind in ("reduction", "report")
+            if (one.scope.height == self.height - 1 and one.kind in ("reduction", "report"))
+            or self._may_be_late(one)
         }
         return waited
 

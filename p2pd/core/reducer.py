@@ -46,6 +46,7 @@ class Reducer:
     now_s: float
     bend: Bend = honest
     window: Window = field(init=False)
+    entered: bool = field(init=False, default=False)
     over: bool = field(init=False, default=False)
     """The window has closed here: what comes now is not merged."""
     merging: bytes | None = field(init=False, default=None)
@@ -100,7 +101,9 @@ class Reducer:
         return self.me in plan.reducers and plan.state is PlanState.RUNNING
 
     def _enter(self) -> None:
-        self.window = Window(self.setting, self.previous, self.now_s)
+        last = self.window if self.entered else None
+        self.window = Window.after(last, self.setting, self.previous, self.now_s)
+        self.entered = True
         self.over, self.merging = False, None
         if self.previous.state.plan.state is not PlanState.FINISHED:
             self._publish("beacon", Beacon(Service.REDUCE))
@@ -110,15 +113,15 @@ class Reducer:
         self.out.append(Publish(self.sign(kind, scope, content)))
 
     def _on_object(self, signed: Signed[Any]) -> None:
-        if not self._drawn() or signed.scope.height != self.window.height:
+        if not self._drawn():
             return
-        if isinstance(signed.content, Release):
-            self.window.releases.setdefault(signed.signer, signed)
-        elif isinstance(signed.content, Update):
+        if isinstance(signed.content, Update):
             self._on_update(signed)
+        elif isinstance(signed.content, Release) and signed.scope.height == self.window.height:
+            self.window.releases.setdefault(signed.signer, signed)
 
     def _on_update(self, update: Signed[Update]) -> None:
-        if self.window.entry_of(update.signer) is not None:
+        if self.window.entries_of(update):
             return
         try:
             verdict = gate(self.setting, update, self.previous)
@@ -135,8 +138,7 @@ class Reducer:
             if entry.update.content.artifact == artifact and entry.verdict is None:
                 entry.fetch = Fetch.HERE if here else Fetch.FAILED
                 if here:
-                    base = self.previous.state.plan.base
-                    revision = self.setting.revision
+                    base, revision = entry.update.content.base, self.setting.revision
                     job = InspectJob(artifact, base, revision.schema, revision.codec)
                     self.out.append(Inspect(job))
 

@@ -10,6 +10,7 @@ from p2pd.core.genesis import Endorsement
 from p2pd.core.ids import ID_BYTES, ArtifactId, NetworkId, RevisionId, digest
 from p2pd.core.work import MergeRule, OuterRule, Schema
 
+RECONCILE = ("rebase", "replace")
 DATA_KINDS = ("indexed", "generated")
 MAX_DESCRIPTOR_CHARACTERS = 500
 MAX_PLAN_SHARDS = 2**17
@@ -76,15 +77,23 @@ class Schedule:
     """The run ends after this many promoted heads; 0 for never."""
     end_epochs: int
     """The run ends when this many epochs are trained; 0 for never."""
+    lookahead: int = 0
+    """0: trainers wait for each decision. 1: they go on with a reserved lease while it is made."""
+    reconcile: str = "rebase"
+    """With lookahead, what the lease after the next head starts from. rebase: the head and the trainer's own steps
+    that are not decided yet. replace: the head alone."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.lease_shards <= self.max_lease_shards <= 2**16:
             raise ValueError("lease_shards must be at least 1 and at most max_lease_shards (65536)")
         if not 1 <= self.max_roster <= 512:  # a proposal that carries them all fits a message
             raise ValueError("max_roster must be from 1 to 512")
-        if self.max_roster * self.max_lease_shards > MAX_PLAN_SHARDS:
+        if self.lookahead not in (0, 1) or self.reconcile not in RECONCILE:
+            raise ValueError(f"lookahead must be 0 or 1, reconcile one of {', '.join(RECONCILE)}")
+        carried = 1 + 2 * self.lookahead  # leases, reserved ones, and those of the window before
+        if self.max_roster * self.max_lease_shards * carried > MAX_PLAN_SHARDS:
             raise ValueError(
-                f"max_roster times max_lease_shards must be at most {MAX_PLAN_SHARDS}: "
+                f"max_roster times max_lease_shards must be at most {MAX_PLAN_SHARDS // carried}: "
                 "every decision carries the plan; choose larger microshards"
             )
         if min(self.deadline_ms, self.check_limit_ms) < 1 or self.settle_ms < 0:

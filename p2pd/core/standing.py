@@ -18,6 +18,8 @@ QUARANTINE_HEIGHTS = 32
 
 class Conduct(Enum):
     DELIVERED = "delivered"
+    LATE = "late"
+    """Delivered while the window after its own was open."""
     MISSED = "missed"
     HARMFUL = "harmful"
     WRONG_MERGE = "wrong merge"
@@ -63,6 +65,11 @@ def _judged(row: Standing, what: Conduct, schedule: Schedule) -> Standing:
                 delivered=row.delivered + 1,
                 budget_shards=min(longer, schedule.max_lease_shards),
                 score=row.score + (FULL - row.score + 7) // 8,
+            )
+        case Conduct.LATE:
+            # Counts as work, and is no reason for a longer lease.
+            return replace(
+                row, delivered=row.delivered + 1, score=row.score + (FULL - row.score + 7) // 8
             )
         case Conduct.MISSED:
             return replace(row, missed=row.missed + 1, budget_shards=max(1, row.budget_shards // 2))

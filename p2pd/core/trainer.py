@@ -1,23 +1,30 @@
-"""A trainer at one revision: shows presence, trains its leases, publishes. Times are seconds."""
+"""A trainer at one revision: shows presence, trains its leases, publishes. Times are seconds.
 
-from dataclasses import dataclass, field
+Without lookahead it waits for each decision before it trains on. With lookahead it goes on with what is
+reserved for it, from its own state, and an update may be published a window late.
+"""
+
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from p2pd.core.decision import Decision, Lease, PlanState
 from p2pd.core.derive import Setting
-from p2pd.core.ids import ArtifactId, PeerId
+from p2pd.core.ids import ArtifactId, DecisionId, PeerId
 from p2pd.core.messages import Beacon, Release, Service, Update
 from p2pd.core.signed import Signed
 from p2pd.core.validator.events import Adopted, Fetched, ObjectSeen, Publish
 from p2pd.core.voting.rules import Sign
 from p2pd.core.work import TrainJob, TrainResult
 
+REMEMBERED = 2
+"""Of so many last leases a worker keeps the steps: with lookahead no more are undecided at a time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trained:
     """Answers Train."""
 
-    height: int
+    job: TrainJob
     result: TrainResult | None
     why: str
     """What went wrong where there is no result."""
@@ -39,11 +46,26 @@ class Train:
 
 @dataclass(frozen=True, slots=True)
 class Abandon:
-    """Stop training: the window is over."""
+    """Stop training: the lease is over, or somebody else's."""
 
 
 Event = ObjectSeen | Adopted | Fetched | Trained
 Effect = Publish | FetchBase | Train | Abandon
+
+
+@dataclass(slots=True)
+class Task:
+    """One lease on its way to an update."""
+
+    height: int
+    """Of the plan in which it counts."""
+    shards: tuple[int, ...]
+    base: ArtifactId
+    plan: DecisionId | None
+    """The decision that dealt it; None while it is only reserved."""
+    job: TrainJob | None = None
+    """Set once it is trained."""
+    result: TrainResult | None = None
 
 
 @dataclass(slots=True)
@@ -52,25 +74,32 @@ class Trainer:
     me: PeerId
     sign: Sign
     previous: Decision
-    published: bool = False
-    """This window's update or release is out."""
-    training: bool = False
+    done: int = 0
+    """Height of the newest plan whose lease was answered, by an update or a release."""
+    task: Task | None = None
+    undecided: dict[int, ArtifactId] = field(default_factory=dict)
+    """Heights of own updates that no decision has looked at yet, with the heads that they started from."""
+    steps_ahead: int = 0
+    """Of the last update: the certified progress does not count them yet."""
+    tried: bool = False
+    """The reserved lease failed: it is tried again as a lease of its own plan."""
     out: list[Effect] = field(default_factory=list)
 
     def resume(self, own: tuple[Signed[object], ...]) -> list[Effect]:
         """The first call after a start. own is what this node published at the open height before."""
-        self.published = any(isinstance(one.content, Update | Release) for one in own)
+        plan = self.previous.state.plan
+        for one in own:
+            if isinstance(one.content, Update | Release) and one.scope.height == plan.height:
+                self.done = plan.height
+            if isinstance(one.content, Update):
+                self.undecided[one.scope.height] = one.content.base
         self._enter()
         return self._flush()
 
     def handle(self, event: Event, now_s: float) -> list[Effect]:
         match event:
             case Adopted(decision=decision):
-                self.previous, self.published = decision, False
-                if self.training:
-                    self.out.append(Abandon())
-                self.training = False
-                self._enter()
+                self._on_adopted(decision)
             case Fetched(artifact=artifact, here=here):
                 self._on_base(artifact, here)
             case Trained():
@@ -95,57 +124,138 @@ class Trainer:
     def lease(self) -> Lease | None:
         return self.previous.state.plan.lease_of(self.me)
 
-    def _enter(self) -> None:
-        plan = self.previous.state.plan
-        if plan.state is not PlanState.FINISHED:
-            self._publish("beacon", Beacon(Service.TRAIN))
-        if self.lease is not None and not self.published:
-            self.out.append(FetchBase(plan.base))
+    @property
+    def published(self) -> bool:
+        """The open plan's lease is answered."""
+        return self.done >= self.previous.state.plan.height
 
-    def _publish(self, kind: str, content: object) -> None:
-        scope = self.setting.scope(self.previous.height + 1)
-        self.out.append(Publish(self.sign(kind, scope, content)))
+    @property
+    def training(self) -> bool:
+        return self.task is not None and self.task.job is not None and self.task.result is None
+
+    def _on_adopted(self, decision: Decision) -> None:
+        self.previous, self.tried = decision, False
+        self.undecided = {h: base for h, base in self.undecided.items() if self._is_open(h)}
+        if self.task is not None and not self._is_wanted(self.task):
+            if self.training:
+                self.out.append(Abandon())
+            self.task = None
+        self._enter()
+
+    def _is_open(self, height: int) -> bool:
+        """Whether an own update for the plan of a height may still be decided."""
+        late = self.previous.state.late
+        if late is not None and late.plan.height == height:
+            return late.plan.lease_of(self.me) is not None
+        return height == self.previous.state.plan.height
+
+    def _is_wanted(self, task: Task) -> bool:
+        """What was reserved must have become the lease; what was a lease may have become a late one."""
+        state, lease = self.previous.state, self.lease
+        if task.plan is not None:
+            late = state.late
+            return (
+                late is not None
+                and late.dealt == task.plan
+                and late.plan.lease_of(self.me) is not None
+            )
+        plan = state.plan
+        dealt = lease is not None and (plan.height, lease.shards) == (task.height, task.shards)
+        if not dealt or task.base not in (plan.base, *plan.earlier):
+            return False
+        task.plan = self.previous.id
+        return True
+
+    def _enter(self) -> None:
+        if self.previous.state.plan.state is not PlanState.FINISHED:
+            scope = self.setting.scope(self.previous.height + 1)
+            self.out.append(Publish(self.sign("beacon", scope, Beacon(Service.TRAIN))))
+        self._publish_if_ready()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Takes up the lease, and once that is published, what is reserved."""
+        plan, lease = self.previous.state.plan, self.lease
+        if self.task is not None or lease is None:
+            return
+        if not self.published:
+            self.task = Task(plan.height, lease.shards, plan.base, self.previous.id)
+        elif lease.reserved and plan.height in self.undecided and not self.tried:
+            self.task = Task(plan.height + 1, lease.reserved, plan.base, None)
+        else:
+            return
+        self.out.append(FetchBase(plan.base))
 
     def _on_base(self, artifact: ArtifactId, here: bool) -> None:
-        plan, lease = self.previous.state.plan, self.lease
-        if lease is None or artifact != plan.base or self.published or self.training:
+        task = self.task
+        if task is None or artifact != task.base or task.job is not None:
             return
         if not here:
-            self._release("the base head could not be fetched")
+            self._fail(task, "the base head could not be fetched")
             return
-        self.training = True
-        job = TrainJob(
-            height=plan.height,
-            base=plan.base,
-            shards=lease.shards,
-            shard_samples=self.setting.revision.data.shard_samples,
-            progress=self.previous.state.progress,
-            seed=int.from_bytes(plan.seed[:8]),
+        task.job = self._job(task)
+        self.out.append(Train(task.job))
+
+    def _job(self, task: Task) -> TrainJob:
+        revision, state = self.setting.revision, self.previous.state
+        schedule, progress = revision.schedule, state.progress
+        seed = state.plan.seed[:8]
+        if task.plan is None:
+            progress = replace(progress, steps=progress.steps + self.steps_ahead)
+            seed = state.plan.seed[8:16]
+        carry = [
+            height
+            for height, base in sorted(self.undecided.items())
+            if schedule.reconcile == "rebase" or base == task.base
+        ]
+        return TrainJob(
+            height=task.height,
+            base=task.base,
+            shards=task.shards,
+            shard_samples=revision.data.shard_samples,
+            progress=progress,
+            seed=int.from_bytes(seed),
             owner=self.me,
-            codec=self.setting.revision.codec,
+            codec=revision.codec,
+            carry=tuple(carry),
+            remember=REMEMBERED if schedule.lookahead else 0,
         )
-        self.out.append(Train(job))
 
     def _on_trained(self, event: Trained) -> None:
-        plan = self.previous.state.plan
-        if event.height != plan.height or not self.training:
+        task = self.task
+        if task is None or event.job != task.job:
             return
-        self.training = False
-        result = event.result
-        if result is None:
-            self._release(event.why)
+        if event.result is None:
+            self._fail(task, event.why)
             return
-        self.published = True
+        task.result = event.result
+        self._publish_if_ready()
+        self._begin()
+
+    def _publish_if_ready(self) -> None:
+        task = self.task
+        if task is None or task.plan is None or task.result is None:
+            return
+        result = task.result
         update = Update(
-            plan=self.previous.id,
-            base=plan.base,
+            plan=task.plan,
+            base=task.base,
             artifact=result.artifact,
             size_bytes=result.size_bytes,
             samples=result.samples,
             steps=result.steps,
         )
-        self._publish("update", update)
+        self.out.append(Publish(self.sign("update", self.setting.scope(task.height), update)))
+        self.undecided[task.height] = task.base
+        self.done, self.steps_ahead = max(self.done, task.height), result.steps
+        self.task = None
 
-    def _release(self, why: str) -> None:
-        self.published = True
-        self._publish("release", Release(self.previous.id, why[:500]))
+    def _fail(self, task: Task, why: str) -> None:
+        self.task = None
+        if task.plan is None:
+            self.tried = True
+        elif task.height == self.previous.state.plan.height:
+            self.done = task.height
+            scope = self.setting.scope(task.height)
+            self.out.append(Publish(self.sign("release", scope, Release(task.plan, why[:500]))))
+        self._begin()

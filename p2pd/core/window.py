@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Self
 
 from p2pd.core.checking import most_present
 from p2pd.core.decision import Decision, PlanState
 from p2pd.core.derive import Setting
-from p2pd.core.ids import PeerId, UpdateId
+from p2pd.core.ids import DecisionId, PeerId, UpdateId
+from p2pd.core.leases import find_lease
 from p2pd.core.messages import (
     Beacon,
     Candidate,
@@ -61,6 +63,17 @@ class Window:
     mostly_delivered_s: float | None = None
     """When 80 % of the samples had been delivered."""
 
+    @classmethod
+    def after(
+        cls, last: "Window | None", setting: Setting, previous: Decision, now_s: float
+    ) -> Self:
+        """A new window, with what of the last one may still be decided."""
+        window = cls(setting, previous, now_s)
+        for update, entry in last.entries.items() if last else ():
+            if find_lease(entry.update, previous) is not None:
+                window.entries[update] = entry
+        return window
+
     @property
     def height(self) -> int:
         return self.previous.height + 1
@@ -87,8 +100,15 @@ class Window:
         if self.woken_s is None:
             self.woken_s = now_s
 
+    def entries_of(self, update: Signed[Update]) -> list[Entry]:
+        """Those for the same lease."""
+        mine = _lease_of(update)
+        return [entry for entry in self.entries.values() if _lease_of(entry.update) == mine]
+
     def entry_of(self, peer: PeerId) -> Entry | None:
-        return next((e for e in self.entries.values() if e.update.signer == peer), None)
+        """For the lease of this window."""
+        mine = (peer, self.previous.id)
+        return next((e for e in self.entries.values() if _lease_of(e.update) == mine), None)
 
     def note_verdict(self, entry: Entry, verdict: Verdict, detail: str, now_s: float) -> None:
         entry.verdict, entry.detail = verdict, detail
@@ -129,14 +149,15 @@ class Window:
 
     def candidates(self, disputed: frozenset[bytes]) -> tuple[Candidate, ...]:
         """The cohort as this validator would propose it: one update per lease, ascending by update id."""
-        best: dict[PeerId, Candidate] = {}
+        best: dict[Place, Candidate] = {}
         for update, entry in sorted(self.entries.items()):
             verdict = Verdict.DISPUTED if update in disputed else entry.verdict
             if verdict is None:
                 continue
-            chosen = best.get(entry.update.signer)
+            place = _lease_of(entry.update)
+            chosen = best.get(place)
             if chosen is None or chosen.verdict is not Verdict.ACCEPTED:
-                best[entry.update.signer] = Candidate(entry.update, verdict, FULL)
+                best[place] = Candidate(entry.update, verdict, FULL)
         return tuple(sorted(best.values(), key=lambda candidate: candidate.update.id))
 
     def presence(self) -> tuple[Signed[Beacon], ...]:
@@ -155,7 +176,7 @@ class Window:
         """What a proposal omits although it was held here long before the window closed."""
         limit_s = closed_s - self._grace_s()
         # One update per lease: where a trainer sent two, the proposer may choose.
-        served = {candidate.update.signer for candidate in choices.cohort}
+        served = {_lease_of(candidate.update) for candidate in choices.cohort}
         full = len(choices.presence) >= most_present(self.setting.revision.schedule)
         present = {beacon.signer for beacon in choices.presence}
         omitted = [
@@ -163,7 +184,7 @@ class Window:
             for update, entry in sorted(self.entries.items())
             if entry.accepted_s is not None
             and entry.accepted_s <= limit_s
-            and entry.update.signer not in served
+            and _lease_of(entry.update) not in served
         ]
         absent = [
             Reason(ReasonKind.ABSENT, peer, 0)
@@ -174,3 +195,11 @@ class Window:
 
     def _grace_s(self) -> float:
         return max(GRACE_FLOOR_S, self.setting.revision.schedule.deadline_ms / 10_000)
+
+
+Place = tuple[PeerId, DecisionId]
+"""A trainer, and the decision that dealt the lease."""
+
+
+def _lease_of(update: Signed[Update]) -> Place:
+    return update.signer, update.content.plan

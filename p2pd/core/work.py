@@ -106,6 +106,10 @@ class TrainJob:
     """Peer id of the trainer: it becomes part of the artifact's name."""
     codec: str = "f32"
     """How the update is written, as the revision says."""
+    carry: tuple[int, ...] = ()
+    """Heights of own earlier leases whose steps are put onto the base before training, as far as they are known."""
+    remember: int = 0
+    """Of so many last leases the steps are kept, to be carried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +233,8 @@ class MergeInput:
     artifact: ArtifactId
     weight: int
     """samples x r x k; positive."""
+    base: ArtifactId | None = None
+    """The head that it started from, where that is an earlier one than the base of the merge."""
 
 
 @dataclass(frozen=True, slots=True)

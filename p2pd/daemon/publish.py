@@ -73,6 +73,10 @@ class ScheduleSettings:
     """The run ends after so many promoted heads; 0 for never."""
     end_epochs: int = 0
     """The run ends after so many epochs; 0 for never."""
+    lookahead: int = 0
+    """0: trainers wait for each decision. 1: they go on with a reserved lease while it is made."""
+    reconcile: str = "rebase"
+    """With lookahead 1, from what they go on: rebase (the new head and their own steps) or replace (the head alone)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -278,6 +282,8 @@ def _parts(request: PublishRequest) -> tuple[Schedule, MergeRule, OuterRule, Can
                 check_limit_ms=round(times.check_limit_s * 1000),
                 end_heads=times.end_heads,
                 end_epochs=times.end_epochs,
+                lookahead=times.lookahead,
+                reconcile=times.reconcile,
             ),
             MergeRule(merge.rule, round(merge.clip * MILLION), round(merge.trim * MILLION)),
             OuterRule(outer.rule, round(outer.lr * MILLION), round(outer.momentum * MILLION)),

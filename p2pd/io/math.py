@@ -97,7 +97,8 @@ class MathProcess:
     async def merge(self, job: MergeJob) -> Merged:
         before = () if job.outer is None else (job.outer,)
         updates = (entry.artifact for entry in job.inputs)
-        files = await self._inputs((job.base, *before, *updates))
+        origins = (entry.base or job.base for entry in job.inputs)
+        files = await self._inputs((job.base, *before, *updates, *origins))
         base = self._files.manifest(job.base)
         size_bytes = 0 if base is None else base.size_bytes
         state_bytes = 0

@@ -26,6 +26,8 @@ class Chronicle:
     def __init__(self, ledger: Ledger, setting: Setting) -> None:
         self._ledger = ledger
         self._revision = setting.revision.id
+        self._lookahead = setting.revision.schedule.lookahead
+        """So many heights before the open one may own updates still be decided."""
         self._network: NetworkId = setting.genesis.network
         self._genesis = Record(genesis_decision(setting), None)
 
@@ -116,9 +118,9 @@ class Chronicle:
         """Stores a decision and forgets what concerned only the heights before it."""
         height = record.decision.height
         writes = [Write(Table.DECISIONS, place(self._revision, height), dump_record(record))]
-        for table in (Table.OBJECTS, Table.VOTING):
+        for table, open_heights in ((Table.OBJECTS, self._lookahead), (Table.VOTING, 0)):
             rows = self._ledger.scan(table, self._revision)
-            end = place(self._revision, height + 1)
+            end = place(self._revision, max(0, height + 1 - open_heights))
             writes += [Write(table, key, None) for key, _ in rows if key < end]
         await self._ledger.commit(writes)
 

@@ -169,12 +169,20 @@ class Lane:
         self._let_go()
         self.private.clear()
         waited = self.pool.advance(decision)
+        for signed in self.pool.held.values():  # of the window before: still to be decided
+            if isinstance(signed.content, Update):
+                self._guard(signed.content.artifact)
         self.history.append(self.steps.turn(decision, trio.current_time()))
         self._neighbours.tell_all(self._tip())
         self.inbox.put(Adopted(decision))
         for signed in waited:
             self._take(signed, None)
         self._calm.set()
+
+    def _guard(self, artifact: ArtifactId) -> None:
+        """An update that is not decided: kept, and served to those who judge it only."""
+        self.private.add(artifact)
+        self.keep(artifact)
 
     def keep(self, artifact: ArtifactId) -> None:
         self._kept.add(artifact)
@@ -245,8 +253,11 @@ class Lane:
                 self._heads.pin(record.decision)
                 self.forks.adopted(record.decision)
                 await self._heads.keep_for_good(record.decision)
-        for signed in self.own_objects():
-            self._take(signed, None)
+        first = max(0, self.pool.height - self.setting.revision.schedule.lookahead)
+        for height in range(first, self.pool.height + 1):
+            for signed in self.chronicle.own(height, self.key):
+                if height == self.pool.height or isinstance(signed.content, Update):
+                    self._take(signed, None)
         self.role = self._plugin.at(self)
         self.forks.open()
 
@@ -281,8 +292,7 @@ class Lane:
         content = signed.content
         if isinstance(content, Update):
             self.steps.note(Step.PUBLISH, trio.current_time())
-            self.private.add(content.artifact)
-            self.keep(content.artifact)
+            self._guard(content.artifact)
         message = dump_talk(Objects((dump(signed),)))
         self._neighbours.pass_on(message, signed.kind, source, signed.signer)
         if signed.kind == "report":

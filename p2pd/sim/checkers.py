@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from p2pd.core.decision import Decision, Outcome, Record
+from p2pd.core.decision import Decision, Outcome, Plan, Record
 from p2pd.core.derive import Setting
 from p2pd.core.encoding import decode
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId, PublicKey, peer_id
@@ -206,13 +206,14 @@ class Checkers:
 
     def _check_work(self, previous: Decision, decision: Decision) -> None:
         """I7: claims fit the lease, no microshard counts twice in an epoch, none is forgotten."""
-        plan, epoch = previous.state.plan, previous.state.progress.epoch
+        epoch, plans = previous.state.progress.epoch, self._open_plans(previous)
         counted = self.counted.setdefault(epoch, set())
         cohort = _cohort(decision) if decision.header.outcome is Outcome.PROMOTED else ()
         for candidate in cohort:
             if candidate.verdict is not Verdict.ACCEPTED:
                 continue
-            lease = plan.lease_of(candidate.update.signer)
+            plan = plans.get(candidate.update.content.plan)
+            lease = plan.lease_of(candidate.update.signer) if plan else None
             if lease is None or candidate.update.content.samples > lease.samples:
                 self.fail("I7", decision.height, "an accepted update claims more than its lease")
                 continue
@@ -225,6 +226,14 @@ class Checkers:
         else:
             self._check_epoch(decision, counted)
 
+    def _open_plans(self, previous: Decision) -> dict[DecisionId, Plan]:
+        """With lookahead an update may come one window late, and never later."""
+        plans = {previous.id: previous.state.plan}
+        older = self.chain.get(previous.height - 1)
+        if self.setting.revision.schedule.lookahead and older is not None:
+            plans[older.id] = older.state.plan
+        return plans
+
     def _check_books(self, decision: Decision, counted: set[int]) -> None:
         """What was dealt is counted, leased, waiting or skipped, and only one of these."""
         state = decision.state
@@ -232,7 +241,8 @@ class Checkers:
             *counted,
             *state.skipped,
             *(entry.shard for entry in state.returned),
-            *(shard for lease in state.plan.roster for shard in lease.shards),
+            *(s for lease in state.plan.roster for s in (*lease.shards, *lease.reserved)),
+            *(s for lease in (state.late.plan.roster if state.late else ()) for s in lease.shards),
         ]
         if len(listed) != len(set(listed)) or len(listed) != state.progress.cursor:
             what = (

@@ -145,6 +145,8 @@ class SimFleet:
                 check_limit_ms=15_000,
                 end_heads=self.shape.windows,
                 end_epochs=0,
+                lookahead=self.shape.lookahead,
+                reconcile=self.shape.reconcile,
             ),
             merge=MergeRule("norm_clipped_mean", 2 * MILLION, 0),
             outer=self.shape.outer,

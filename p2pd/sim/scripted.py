@@ -4,7 +4,7 @@ The payload of an artifact is the encoded vector. All work takes virtual time dr
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isqrt
 from random import Random
 
@@ -22,6 +22,7 @@ from p2pd.core.work import (
     Inspection,
     InspectJob,
     Merged,
+    MergeInput,
     MergeJob,
     Schema,
     TensorSpec,
@@ -81,7 +82,7 @@ class ScriptedMath:
 
     async def merge(self, job: MergeJob) -> Merged:
         await trio.sleep(self.dice.uniform(0.05, 0.4))
-        vectors = [load_vector(self.blobs, one.artifact).values for one in job.inputs]
+        vectors = [self._upon(job.base, one) for one in job.inputs]
         merged, total = vectors[0], 0
         for values, one in zip(vectors, job.inputs, strict=True):
             merged = _mean(merged, total, values, one.weight)
@@ -96,6 +97,14 @@ class ScriptedMath:
         result = Merged(head, outer, job.rule.name, clips, norms, (0,))
         self.merged(job, result)
         return result
+
+    def _upon(self, base: ArtifactId, one: MergeInput) -> Values:
+        """An update's values; the steps upon the base of one that started from an earlier head."""
+        values = load_vector(self.blobs, one.artifact).values
+        own = load_vector(self.blobs, one.base or base).values
+        new = load_vector(self.blobs, base).values
+        moved = [value + to - by for value, to, by in zip(values, new, own, strict=True)]
+        return moved[0], moved[1], moved[2], moved[3]
 
     async def _step(self, job: MergeJob, merged: Values) -> tuple[Values, ArtifactId]:
         """Nesterov momentum in whole numbers."""
@@ -131,6 +140,8 @@ class ScriptedWorker:
     """Share of heads that this node's own samples reject."""
     train_s: tuple[float, float] = (0.5, 3.0)
     """What a lease takes: between these."""
+    steps: dict[int, tuple[int, int, int, int]] = field(default_factory=dict)
+    """Of each lease, by its height."""
 
     async def info(self) -> WorkloadInfo:
         await trio.sleep(0.5)
@@ -140,11 +151,15 @@ class ScriptedWorker:
         await trio.sleep(self.dice.uniform(*self.train_s))
         if self.dice.random() < self.failures:
             raise WorkloadError("scripted failure in step 3")
-        values = load_vector(self.blobs, job.base).values
-        nearer = [
-            value + (goal - value) // 4 + self.dice.randrange(-20_000, 20_000)
+        base = load_vector(self.blobs, job.base).values
+        carried = [self.steps.get(height, START.values) for height in job.carry]
+        values = [sum(parts) for parts in zip(base, *carried, strict=True)]
+        moves = [
+            (goal - value) // 4 + self.dice.randrange(-20_000, 20_000)
             for value, goal in zip(values, TARGET, strict=True)
         ]
+        self.steps[job.height] = (moves[0], moves[1], moves[2], moves[3])
+        nearer = [value + move for value, move in zip(base, moves, strict=True)]
         payload = encode(Vector((nearer[0], nearer[1], nearer[2], nearer[3])))
         artifact = await self.blobs.put(ArtifactKind.UPDATE, SCHEMA.id, payload, job.owner)
         samples = len(job.shards) * job.shard_samples

@@ -52,6 +52,8 @@ class FleetShape:
     faults: FaultSet = FaultSet.ALL
     broken: Break | None = None
     outer: OuterRule = PLAIN_MEAN
+    lookahead: int = 0
+    reconcile: str = "rebase"
     liars: tuple[tuple[str, Lie], ...] = ()
     """Names of nodes, and what each does wrong."""
     doubts: float = 0.0

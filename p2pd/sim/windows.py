@@ -83,11 +83,15 @@ class Windows:
     def on_decision(self, decision: Decision) -> None:
         """I3, I7: what a decision counts was signed for its window, by who it says, and counts once."""
         height = decision.height
+        lookahead = self.setting.revision.schedule.lookahead
         for signed, due in _nested(decision):
             name = f"{signed.kind} of {self.names.get(signed.signer, 'a stranger or liar')}"
             if not verify(signed.author, signed.message, signed.signature):
                 self.fail("I3", height, f"{name}: its author did not sign it")
-            if due is not None and signed.scope != self.setting.scope(due):
+            late = lookahead if signed.kind == "update" else 0  # it may come a window late
+            if due is not None and signed.scope not in [
+                self.setting.scope(one) for one in range(due - late, due + 1)
+            ]:
                 self.fail("I3", height, f"{name}: signed for height {signed.scope.height}")
             if signed.kind == "update" and signed.id in self.counted:
                 self.fail("I7", height, f"{name}: counted before")

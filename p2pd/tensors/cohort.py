@@ -22,6 +22,8 @@ class Cohort:
     base: TensorFile
     updates: tuple[TensorFile, ...]
     """Ascending by update id."""
+    origins: tuple[TensorFile, ...]
+    """The head that each of them started from: mostly the base."""
     artifacts: tuple[ArtifactId, ...]
     codec: Codec
     chunk_elements: int
@@ -51,13 +53,17 @@ class Cohort:
         return [self.values(number, index, span) for number in range(len(self.updates))]
 
     def values(self, number: int, index: int, span: slice) -> Values:
-        """Decoded values of one update.
+        """Decoded values of one update; of one that started from an earlier head, its steps upon the base.
 
         Raises:
             RemoteError: values that are not finite.
         """
+        origin = self.origins[number]
         try:
-            return self.codec.values(self.updates[number], self.base, index, span)
+            values = self.codec.values(self.updates[number], origin, index, span)
+            if origin is self.base or not is_trained(self.schema.tensors[index]):
+                return values
+            return self.base_values(index, span) + (values - origin.values(index, span)) + 0.0
         except RemoteError as error:
             raise RemoteError(f"artifact {short(self.artifacts[number])}: {error}") from error
 
@@ -72,10 +78,13 @@ def open_cohort(paths: Mapping[ArtifactId, Path], job: MergeJob, chunk_elements:
     artifacts = tuple(entry.artifact for entry in job.inputs)
     codec = codec_of(job.codec, job.schema)
     opened = {artifact: _open(paths, artifact, codec.file) for artifact in sorted(set(artifacts))}
+    wanted = {job.base, *(entry.base or job.base for entry in job.inputs)}
+    heads = {head: _open(paths, head, job.schema) for head in sorted(wanted)}
     return Cohort(
         job.schema,
-        _open(paths, job.base, job.schema),
+        heads[job.base],
         tuple(opened[artifact] for artifact in artifacts),
+        tuple(heads[entry.base or job.base] for entry in job.inputs),
         artifacts,
         codec,
         chunk_elements,

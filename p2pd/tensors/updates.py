@@ -83,8 +83,11 @@ def _values(tensor: TensorSpec, base: TensorFile, index: int, trained: Trained) 
     if trained.start is None or not is_trained(tensor):
         return end
     steps = _flat(end, tensor) - _flat(trained.start[tensor.name], tensor)
-    with np.errstate(all="ignore"):  # what overflows is found by whoever reads it
-        return encode(base.values(index, WHOLE) + steps, tensor.dtype).reshape(tensor.shape)
+    with np.errstate(all="ignore"):  # what overflows is found below
+        stored = encode(base.values(index, WHOLE) + steps, tensor.dtype)
+    if not np.isfinite(decode(stored, tensor.dtype)).all():
+        raise RemoteError(f"tensor {quoted(tensor.name)} has values that are not finite")
+    return stored.reshape(tensor.shape)
 
 
 def _flat(array: Stored, tensor: TensorSpec) -> Values:

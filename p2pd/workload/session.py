@@ -7,6 +7,7 @@ import json
 import math
 import os
 import random
+from collections.abc import Mapping
 from pathlib import Path
 from time import monotonic_ns
 from typing import Any
@@ -16,6 +17,7 @@ import torch
 from p2pd.core.artifact import ArtifactKind, Manifest
 from p2pd.core.work import MILLION, DataInfo, EvaluateJob, Evaluation, TrainJob, WorkloadInfo
 from p2pd.errors import WorkloadError
+from p2pd.workload.ahead import OwnSteps
 from p2pd.workload.contract import Lease, Pause, Workload
 from p2pd.workload.heads import read_head, write_state
 from p2pd.workload.protocol import BuildCall, Done, EvaluateCall, InitialCall, TrainCall
@@ -34,6 +36,7 @@ class Session:
         self._source = source_digest(call.module)
         self._workload = build_workload(call.module, json.loads(call.config))
         self._schema = self._workload.schema()
+        self._own = OwnSteps(self._schema)
         self._fresh = True
 
     def info(self) -> WorkloadInfo:
@@ -58,8 +61,11 @@ class Session:
 
     def train(self, call: TrainCall, pause: Pause) -> Done:
         started_ns = monotonic_ns()
-        self._load(call.base)
         job = call.job
+        base = self._load(call.base)
+        start = self._own.upon(base, job.carry)
+        if start is not None:
+            self._workload.load(start)
         samples = leased_samples(job, self._workload.train_samples)
         trained = self._workload.train(Lease(samples, job.progress.steps, job.seed, pause))
         if not 0 < trained.samples <= len(samples):
@@ -70,7 +76,10 @@ class Session:
             raise WorkloadError(f"the mean loss of the lease is {trained.loss}")
         own = Path(os.fsdecode(call.own)) if call.own else None
         output = Output(Path(os.fsdecode(call.output)), Path(os.fsdecode(call.base)), own)
-        manifest = write(output, job, self._schema, self._workload.state())
+        end = self._workload.state()
+        manifest = write(output, job, self._schema, end, start)
+        if job.remember:
+            self._own.remember(job.height, start or base, end, job.remember)
         return Done(
             manifest,
             trained.samples,
@@ -95,9 +104,12 @@ class Session:
             tuple(map(millionths, private)),
         )
 
-    def _load(self, path: bytes) -> None:
+    def _load(self, path: bytes) -> Mapping[str, torch.Tensor]:
+        """The tensors are mapped from the file, and hold as long as it does."""
         self._fresh = False
-        self._workload.load(read_head(Path(os.fsdecode(path)), self._schema))
+        head = read_head(Path(os.fsdecode(path)), self._schema)
+        self._workload.load(head)
+        return head
 
 
 def build_workload(module: str, config: dict[str, Any]) -> Workload:

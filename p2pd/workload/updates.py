@@ -37,15 +37,19 @@ class Output:
 
 
 def write(
-    output: Output, job: TrainJob, model: Schema, state: Mapping[str, torch.Tensor]
+    output: Output,
+    job: TrainJob,
+    model: Schema,
+    end: Mapping[str, torch.Tensor],
+    start: Mapping[str, torch.Tensor] | None,
 ) -> Manifest:
-    """Writes what training made of the base.
+    """Writes the base with the steps from start to end upon it. start is None where that is the base itself.
 
     Raises:
         WorkloadError: values that are not finite, or no directory for what the codec loses.
         StoreError: the disk is full or failing.
     """
-    trained = Trained(arrays_of(state), None)
+    trained = Trained(arrays_of(end), None if start is None else arrays_of(start))
     head = TensorFile(output.base)
     codec = codec_of(job.codec, model)
     schema = residual_schema(codec)

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -24,7 +25,7 @@ PEERS = tuple(sorted(PeerId(digest("peer", bytes([n]))) for n in range(7)))
 NOBODY: frozenset[PeerId] = frozenset()
 
 
-def small(samples: int = 227, **schedule: int) -> Revision:
+def small(samples: int = 227, **schedule: Any) -> Revision:
     """Of 23 microshards, the last one of 7 samples, unless said otherwise."""
     plain = SETTING.revision
     return replace(

@@ -13,7 +13,7 @@ from tests.core.builders import SETTING
 SOUND = SETTING.revision
 
 
-def schedule(**changes: int) -> Schedule:
+def schedule(**changes: Any) -> Schedule:
     return replace(SOUND.schedule, **changes)
 
 
@@ -41,6 +41,23 @@ def test_a_schedule_that_cannot_work_is_refused(changes: dict[str, int], words: 
 def test_i09_the_largest_plan_fits_into_a_decision() -> None:
     most = schedule(max_roster=512, max_lease_shards=MAX_PLAN_SHARDS // 512)
     assert most.max_roster * most.max_lease_shards == MAX_PLAN_SHARDS
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"lookahead": 2}, "lookahead must be 0 or 1"),
+        ({"lookahead": -1}, "lookahead must be 0 or 1"),
+        ({"reconcile": "average"}, "reconcile one of rebase, replace"),
+        (
+            {"lookahead": 1, "max_roster": 512, "max_lease_shards": MAX_PLAN_SHARDS // 512},
+            f"at most {MAX_PLAN_SHARDS // 3}",
+        ),
+    ],
+)
+def test_a_lookahead_that_cannot_work_is_refused(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        schedule(**changes)
 
 
 @pytest.mark.parametrize(

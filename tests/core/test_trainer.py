@@ -69,15 +69,17 @@ def test_i07_it_trains_its_lease_from_the_base_at_the_certified_progress() -> No
 
 
 def test_what_it_trained_is_published_for_the_plan_that_dealt_the_lease() -> None:
-    machine, _ = at_work()
-    effects = machine.handle(Trained(2, RESULT, ""), 5.0)
+    machine, train = at_work()
+    effects = machine.handle(Trained(train.job, RESULT, ""), 5.0)
     wanted = Update(FIRST.id, FIRST.head, RESULT.artifact, 100, 20, 2)
     assert said(effects) == [wanted]
 
 
 def test_a_workload_that_fails_gives_the_lease_back_with_the_reason() -> None:
-    machine, _ = at_work()
-    assert said(machine.handle(Trained(2, None, "x" * 900), 5.0)) == [Release(FIRST.id, "x" * 500)]
+    machine, train = at_work()
+    assert said(machine.handle(Trained(train.job, None, "x" * 900), 5.0)) == [
+        Release(FIRST.id, "x" * 500)
+    ]
 
 
 def test_a_base_that_cannot_be_had_gives_the_lease_back() -> None:
@@ -98,11 +100,11 @@ def test_i10_what_was_published_before_a_restart_is_not_trained_again() -> None:
 
 
 def test_a_decision_ends_the_window_and_abandons_the_work() -> None:
-    machine, _ = at_work()
+    machine, train = at_work()
     effects = machine.handle(Adopted(SECOND), 9.0)
     assert effects[0] == Abandon()
     assert effects[-1] == FetchBase(SECOND.head)
-    assert machine.handle(Trained(2, RESULT, ""), 9.5) == []
+    assert machine.handle(Trained(train.job, RESULT, ""), 9.5) == []
 
 
 def test_without_a_lease_in_the_next_window_it_waits() -> None:
@@ -115,7 +117,7 @@ def test_without_a_lease_in_the_next_window_it_waits() -> None:
 
 
 def test_one_lease_is_trained_once() -> None:
-    machine, _ = at_work()
+    machine, train = at_work()
     assert machine.handle(Fetched(FIRST.head, here=True), 2.0) == []
-    assert said(machine.handle(Trained(2, RESULT, ""), 5.0))
-    assert machine.handle(Trained(2, RESULT, ""), 6.0) == []
+    assert said(machine.handle(Trained(train.job, RESULT, ""), 5.0))
+    assert machine.handle(Trained(train.job, RESULT, ""), 6.0) == []

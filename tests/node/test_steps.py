@@ -1,8 +1,11 @@
 from p2pd.core.ids import ArtifactId
 from p2pd.core.trainer import Trained
 from p2pd.core.validator.events import EvaluationDone, Fetched
+from p2pd.core.work import Progress, TrainJob
 from p2pd.node.steps import Step, Steps
 from tests.core.builders import running
+
+JOB = TrainJob(1, ArtifactId(bytes(32)), (0,), 16, Progress(0, 0, 0, 0, 0), 0)
 
 
 def test_a_height_remembers_when_each_step_was_done_for_the_last_time() -> None:
@@ -26,7 +29,7 @@ def test_a_height_remembers_when_each_step_was_done_for_the_last_time() -> None:
 def test_the_next_height_begins_where_the_last_one_ended() -> None:
     steps = Steps()
     steps.turn(running(), 4.0)
-    steps.saw(Trained(1, None, "broken"), 4.25)
+    steps.saw(Trained(JOB, None, "broken"), 4.25)
     times = steps.turn(running(), 5.0)
     assert times.reached == {Step.TRAIN: 0.25, Step.ADOPT: 1.0}
     assert (times.train_s, times.overhead_s) == (0.0, 1.0)

@@ -61,7 +61,7 @@ JOB = merge_job(SETTING, FIRST, choices(FIRST, [MINE]).cohort)
 INSPECT = InspectJob(MINE.content.artifact, FIRST.head, SETTING.revision.schema)
 FOUND = Inspection(INSPECT.artifact, Verdict.ACCEPTED, "")
 TRAIN = TrainJob(2, FIRST.head, (1,), 10, Progress(0, 0, 0, 0, 0), 5)
-NO_ROOM = Trained(2, None, "the data directory has no room, or failed")
+NO_ROOM = Trained(TRAIN, None, "the data directory has no room, or failed")
 """Which directory that is, nobody else needs to know."""
 RESULT = TrainResult(MINE.content.artifact, 100, 10, 1, 0, 1.0)
 
@@ -211,7 +211,7 @@ def test_an_active_role_starts_and_says_what_it_does(name: str) -> None:
         ("validator", Evaluate(FIRST.head), EvaluationDone(FIRST.head, evaluation(FIRST.head))),
         ("validator", FetchChoices(FIRST.id, ()), ChoicesFetched(FIRST.id, b"choices")),
         ("trainer", FetchBase(FIRST.head), Fetched(FIRST.head, here=True)),
-        ("trainer", Train(TRAIN), Trained(2, RESULT, "")),
+        ("trainer", Train(TRAIN), Trained(TRAIN, RESULT, "")),
     ],
 )  # fmt: skip
 def test_a_job_is_answered_by_its_event(name: str, effect: object, answer: object) -> None:
@@ -229,7 +229,7 @@ def test_a_job_is_answered_by_its_event(name: str, effect: object, answer: objec
         ("validator", Evaluate(FIRST.head), WorkloadError("hung"), EvaluationDone(FIRST.head, None)),
         ("validator", merge(), NoRoomError("full"), MergeDone(b"inputs", None)),
         ("validator", Evaluate(FIRST.head), StoreError("gone"), EvaluationDone(FIRST.head, None)),
-        ("trainer", Train(TRAIN), WorkloadError("step 3"), Trained(2, None, "step 3")),
+        ("trainer", Train(TRAIN), WorkloadError("step 3"), Trained(TRAIN, None, "step 3")),
         ("trainer", Train(TRAIN), NoRoomError("/home/me/blobs: full"), NO_ROOM),
     ],
 )  # fmt: skip

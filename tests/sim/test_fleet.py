@@ -2,8 +2,10 @@
 
 import pytest
 
-from p2pd.core.decision import Outcome, Standing
-from p2pd.core.work import FULL, OuterRule
+from p2pd.core.decision import Decision, Outcome, Standing
+from p2pd.core.encoding import decode
+from p2pd.core.messages import Choices, Update
+from p2pd.core.work import FULL, OuterRule, Verdict
 from p2pd.sim.faults import FaultSet
 from p2pd.sim.fleet import FleetResult, run_fleet
 from p2pd.sim.liars import Lie
@@ -40,6 +42,40 @@ def test_i04_the_outer_state_is_certified_with_each_head_and_survives_all_faults
     assert states[0] is None
     for before, after, moved in zip(states, states[1:], promoted[1:], strict=False):
         assert (after != before) == moved  # the state of a head that was not promoted is not kept
+
+
+def decided(result: FleetResult) -> list[tuple[Decision, Update]]:
+    """Accepted updates, each with the decision before the one that counted it."""
+    chain = result.checkers.chain
+    return [
+        (chain[height - 1], candidate.update.content)
+        for height in chain
+        if height - 1 in chain and chain[height].choices
+        for candidate in decode(Choices, chain[height].choices).cohort
+        if candidate.verdict is Verdict.ACCEPTED
+    ]
+
+
+@pytest.mark.parametrize("reconcile", ["rebase", "replace"])
+def test_i07_with_lookahead_no_microshard_counts_twice_whatever_befalls_it(reconcile: str) -> None:
+    """The checkers look at every decision: at most once per epoch, and none forgotten."""
+    stale = late = 0
+    for seed in range(2):
+        shape = FleetShape(windows=8, trainers=6, lookahead=1, reconcile=reconcile)
+        result = run_fleet(seed, shape)
+        assert result.checkers.violations == []
+        assert result.last.state.progress.heads == 8
+        for previous, update in decided(result):
+            stale += update.base != previous.state.plan.base
+            late += update.plan != previous.id
+    assert stale > 10  # trained while the decision before was being made
+    assert late < stale
+
+
+@pytest.mark.parametrize("lie", [Lie.REPLAY, Lie.TWICE, Lie.GREED])
+def test_i07_with_lookahead_liars_count_no_more_than_without(lie: Lie) -> None:
+    shape = FleetShape(windows=6, lookahead=1, liars=(("trainer1", lie),), faults=FaultSet.NONE)
+    assert run_fleet(0, shape).checkers.violations == []
 
 
 @pytest.mark.parametrize("seed", range(1))

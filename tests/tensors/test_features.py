@@ -44,7 +44,13 @@ def cohort_of(directory: Path, rows: Rows, chunk_elements: int = 4) -> Cohort:
         files.append(TensorFile(path))
     names = tuple(ArtifactId(bytes([number])) for number in range(1, len(rows)))
     return Cohort(
-        SCHEMA, files[0], tuple(files[1:]), names, codec_of("f32", SCHEMA), chunk_elements
+        SCHEMA,
+        files[0],
+        tuple(files[1:]),
+        (files[0],) * len(files[1:]),
+        names,
+        codec_of("f32", SCHEMA),
+        chunk_elements,
     )
 
 

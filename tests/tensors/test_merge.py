@@ -26,11 +26,13 @@ from p2pd.core.work import (
     Verdict,
 )
 from p2pd.errors import LocalError, P2pError, RemoteError
+from p2pd.tensors.codecs import codec_of
 from p2pd.tensors.cohort import CHUNK_ELEMENTS
 from p2pd.tensors.files import ArtifactWriter, TensorFile
 from p2pd.tensors.formats import FORMATS, canonical_zero, encode
 from p2pd.tensors.inspection import inspect
 from p2pd.tensors.merge import merge, rows_to_cut
+from p2pd.tensors.updates import Trained, write_update
 
 MEAN = MergeRule("mean", MILLION, 0)
 CLIPPED = MergeRule("norm_clipped_mean", MILLION, 0)
@@ -360,3 +362,28 @@ def test_a_model_of_no_tensors_and_one_of_empty_tensors_are_merged(tmp_path: Pat
         update = bench.add(*([] for _ in schema.tensors))
         merged, _ = bench.merge(replace(bench.job(update, [update] * 3, [1] * 3), rule=CLIPPED))
         assert merged.norms == (0, 0, 0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from(["f32", "bf16", "int8"]))
+def test_steps_from_an_earlier_head_are_put_upon_the_base_and_buffers_are_not(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, codec: str
+) -> None:
+    tensors = (TensorSpec("mean", "F32", (4,), True), TensorSpec("weight", "F32", (300,), False))
+    bench = Bench(tmp_path_factory.mktemp("late"), Schema(tensors))
+    chance = np.random.default_rng(seed)
+    old, new, steps = (chance.normal(size=300).astype(np.float32) for _ in range(3))
+    moved = (old + steps * np.float32(0.01)).astype(np.float32)
+    mean = chance.normal(size=4).astype(np.float32)
+    earlier, base = bench.add(mean, old), bench.add(mean, new)
+    made, path = codec_of(codec, bench.schema), bench.path()
+    trained = Trained({"mean": mean * 3, "weight": moved}, None)
+    manifest, _ = write_update(path, made, TensorFile(bench.paths[earlier]), trained, None)
+    bench.paths[manifest.id] = path
+    entry = MergeInput(UpdateId(b"1"), manifest.id, 7, earlier)
+    job = replace(bench.job(base, [], []), inputs=(entry,), codec=codec)
+    _, head = bench.merge(job)
+    reached = made.values(TensorFile(path), TensorFile(bench.paths[earlier]), 1, slice(0, 300))
+    wanted = new.astype(np.float64) + (reached - old.astype(np.float64))
+    assert head.stored(1).tolist() == wanted.astype(np.float32).tolist()
+    assert head.stored(0).tolist() == (mean * 3).tolist()

@@ -98,8 +98,7 @@ class Desk:
             return self._once(self._fetch_job(entry))
         content = entry.update.content
         revision = self.setting.revision
-        base = self.previous.state.plan.base
-        job = InspectJob(content.artifact, base, revision.schema, revision.codec)
+        job = InspectJob(content.artifact, content.base, revision.schema, revision.codec)
         return self._once(Inspect(job))
 
     def _fetch_job(self, entry: Entry) -> Job:

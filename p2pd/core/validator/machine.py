@@ -11,6 +11,7 @@ from p2pd.core.decision import Decision, PlanState, Record
 from p2pd.core.derive import UNDECIDED, Setting, merge_job
 from p2pd.core.encoding import encode
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId, PublicKey, UpdateId, peer_id, short
+from p2pd.core.leases import find_lease
 from p2pd.core.messages import (
     Beacon,
     Choices,
@@ -150,7 +151,9 @@ class Validator:
             key: one for key, one in self.reductions.items() if key[0] >= previous.height
         }
         late = [*self.window.evidence.values()] if self.entered else []
-        self.window, self.entered = Window(setting, previous, self.now_s), True
+        last = self.window if self.entered else None
+        self.window = Window.after(last, setting, previous, self.now_s)
+        self.entered = True
         for evidence in late:
             self.window.add_evidence(evidence, self.now_s)
         self.desk = Desk(
@@ -161,6 +164,8 @@ class Validator:
             self.evaluations,
             self.recent,
         )
+        for entry in self.window.entries.values():  # late ones
+            self.out += self.desk.look_at(entry)
         members = setting.electorate(previous.state.suspended)
         setup = Setup(
             members=members,
@@ -186,14 +191,14 @@ class Validator:
         content = signed.content
         if isinstance(content, Reduction):
             self._on_reduction(signed)
+        if isinstance(content, Update):
+            self._on_update(signed)
         if signed.scope != self.seat.setting.scope(self.window.height):
             return
         if isinstance(content, Vote):
             self._vote(voting.VoteSeen(signed))
         elif isinstance(content, Proposal):
             self._vote(voting.ProposalSeen(signed))
-        elif isinstance(content, Update):
-            self._on_update(signed)
         elif isinstance(content, Beacon):
             self.window.add_beacon(signed, self.now_s)
         elif isinstance(content, Release):
@@ -205,10 +210,10 @@ class Validator:
             self.reductions.setdefault((height, reduction.signer), reduction)
 
     def _on_update(self, update: Signed[Update]) -> None:
-        entries = self.window.entries
-        if UpdateId(update.id) in entries:
+        entries, off = self.window.entries, self.seat.setting.defences_off
+        if UpdateId(update.id) in entries or find_lease(update, self.previous, off) is None:
             return
-        if sum(e.update.author == update.author for e in entries.values()) >= UPDATES_PER_TRAINER:
+        if len(self.window.entries_of(update)) >= UPDATES_PER_TRAINER:
             return
         verdict = self.desk.known_verdict(update)
         entry = entries[UpdateId(update.id)] = Entry(update, None)

@@ -64,7 +64,7 @@ def answers(job: object) -> list[object]:
     match job:
         case Train(job=inner):
             result = TrainResult(inner.base, 10, 10, 1, 0, 1.0)
-            return [Trained(inner.height, result, ""), Trained(inner.height, None, "died")]
+            return [Trained(inner, result, ""), Trained(inner, None, "died")]
         case FetchBase(artifact=artifact):
             return [Fetched(artifact, here=True), Fetched(artifact, here=False)]
         case FetchUpdate(artifact=artifact):
