@@ -19,6 +19,7 @@ from p2pd.core.signed import Signed
 from p2pd.core.talk import (
     GetChunk,
     GetFarthest,
+    GetHeld,
     GetManifest,
     GetRecords,
     Inventory,
@@ -195,6 +196,8 @@ def serves(manifest: bytes | None, chunk: bytes | None) -> Callable[[bytes], byt
                 return None if manifest is None else answered(manifest)
             case GetChunk():
                 return None if chunk is None else answered(chunk)
+            case GetHeld():
+                return answered(b"\xff")
             case _:
                 return None
 
@@ -221,11 +224,25 @@ def test_i08_a_fake_provider_delays_a_fetch_and_gets_nothing_in(what: str) -> No
         await bed.neighbour.blobs.put(ArtifactKind.HEAD, schema, PAYLOAD)
         transfer = bed.victim.node.transfer
         transfer._settings = replace(transfer._settings, patience_first_s=2.0)
-        async with linked(bed.victim.address, NETWORK, answer=PROVIDERS[what]):
-            await bed.victim.node.transfer.fetch(wanted, [ROGUE, VALIDATORS[1].peer])
-        assert await bed.victim.blobs.read(MANIFEST.id, 1) == PAYLOAD[CHUNK_BYTES:]
         lied = what.startswith("gives") and "too many" not in what
-        assert (ROGUE in bed.victim.node.transfer.faults) == lied
+        tried = trio.Event()
+
+        def answer(request: bytes) -> bytes | None:
+            if isinstance(load_talk(request), GetChunk if "bytes" in what else GetManifest):
+                tried.set()
+            return PROVIDERS[what](request)
+
+        async with (
+            linked(bed.victim.address, NETWORK, answer=answer),
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(transfer.fetch, wanted, [ROGUE])
+            await tried.wait()
+            if lied:
+                await until(lambda: ROGUE in transfer.faults)
+            transfer.offer(MANIFEST.id, [VALIDATORS[1].peer])
+        assert await bed.victim.blobs.read(MANIFEST.id, 1) == PAYLOAD[CHUNK_BYTES:]
+        assert (ROGUE in transfer.faults) == lied
 
     on_bed(scene)
 
