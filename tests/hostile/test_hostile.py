@@ -2,6 +2,7 @@
 
 import gc
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -13,13 +14,12 @@ import trio
 from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, manifest_of
 from p2pd.core.encoding import encode
 from p2pd.core.hello import PeerRecord
-from p2pd.core.ids import ArtifactId, PeerId, RevisionId
+from p2pd.core.ids import ArtifactId, NetworkId, PeerId, RevisionId
 from p2pd.core.messages import Beacon, Service
 from p2pd.core.signed import Signed
 from p2pd.core.talk import (
     GetChunk,
     GetFarthest,
-    GetHeld,
     GetManifest,
     GetRecords,
     Inventory,
@@ -31,8 +31,9 @@ from p2pd.core.talk import (
     load_talk,
 )
 from p2pd.core.votes import Step, Vote
-from p2pd.io.overlay import OverlaySettings
+from p2pd.io.overlay import OverlaySettings, QuicTransport
 from p2pd.io.overlay.connection import CloseCode, Connection
+from p2pd.io.overlay.unfinished import Unfinished
 from p2pd.node.conduct import FAULTS_MOST, Conduct
 from p2pd.node.peer_table import KIND, record_scope
 from p2pd.node.wanted import Wanted
@@ -142,7 +143,7 @@ def test_i08_an_oversize_message_ends_the_link_before_it_is_read(data: bytes, re
 
 
 def test_i03_what_was_recorded_is_not_taken_again_anywhere() -> None:
-    """Case I1: verbatim, by another sender, at another height, in another experiment."""
+    """Verbatim, by another sender, at another height, in another experiment."""
 
     async def scene(bed: Bed) -> None:
         vote = a_vote()
@@ -196,8 +197,6 @@ def serves(manifest: bytes | None, chunk: bytes | None) -> Callable[[bytes], byt
                 return None if manifest is None else answered(manifest)
             case GetChunk():
                 return None if chunk is None else answered(chunk)
-            case GetHeld():
-                return answered(b"\xff")
             case _:
                 return None
 
@@ -224,25 +223,11 @@ def test_i08_a_fake_provider_delays_a_fetch_and_gets_nothing_in(what: str) -> No
         await bed.neighbour.blobs.put(ArtifactKind.HEAD, schema, PAYLOAD)
         transfer = bed.victim.node.transfer
         transfer._settings = replace(transfer._settings, patience_first_s=2.0)
-        lied = what.startswith("gives") and "too many" not in what
-        tried = trio.Event()
-
-        def answer(request: bytes) -> bytes | None:
-            if isinstance(load_talk(request), GetChunk if "bytes" in what else GetManifest):
-                tried.set()
-            return PROVIDERS[what](request)
-
-        async with (
-            linked(bed.victim.address, NETWORK, answer=answer),
-            trio.open_nursery() as nursery,
-        ):
-            nursery.start_soon(transfer.fetch, wanted, [ROGUE])
-            await tried.wait()
-            if lied:
-                await until(lambda: ROGUE in transfer.faults)
-            transfer.offer(MANIFEST.id, [VALIDATORS[1].peer])
+        async with linked(bed.victim.address, NETWORK, answer=PROVIDERS[what]):
+            await bed.victim.node.transfer.fetch(wanted, [ROGUE, VALIDATORS[1].peer])
         assert await bed.victim.blobs.read(MANIFEST.id, 1) == PAYLOAD[CHUNK_BYTES:]
-        assert (ROGUE in transfer.faults) == lied
+        lied = what.startswith("gives") and "too many" not in what
+        assert (ROGUE in bed.victim.node.transfer.faults) == lied
 
     on_bed(scene)
 
@@ -307,7 +292,7 @@ def test_i09_a_flood_that_keeps_to_the_form_is_read_up_to_an_allowance_and_then_
 
 
 def test_i09_a_million_ids_take_no_more_room_than_a_few() -> None:
-    """Case I5: heights, artifacts, revisions and signers that nobody knows."""
+    """Heights, artifacts, revisions and signers that nobody knows."""
 
     async def scene(bed: Bed) -> None:
         lane, node = bed.victim.lane, bed.victim.node
@@ -438,7 +423,7 @@ def test_i09_one_machine_cannot_take_the_places_of_all_callers() -> None:
 def test_a_mistake_of_ours_costs_the_link_that_it_came_by_and_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Case B4: what one peer sends must not end the service for all."""
+    """What one peer sends must not end the service for all."""
 
     async def scene(bed: Bed) -> None:
         node = bed.victim.node
@@ -457,3 +442,42 @@ def test_a_mistake_of_ours_costs_the_link_that_it_came_by_and_is_logged(
     on_bed(scene)
     (record,) = [one for one in caplog.records if one.levelname == "ERROR"]
     assert "what came on it failed" in record.getMessage()
+
+
+def test_i09_callers_that_are_refused_again_and_again_leave_no_lines(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Each could be one of a hundred a second."""
+    caplog.set_level("INFO")
+
+    async def scene(bed: Bed) -> None:
+        caplog.clear()
+        for number in range(10):
+            async with linked(bed.victim.address, NetworkId(bytes(32)), f"rogue {number}") as rogue:
+                assert "check the genesis" in (await rogue.end()).reason_phrase
+        assert [record for record in caplog.records if record.name.startswith("p2pd")] == []
+
+    on_bed(scene)
+
+
+def test_i09_messages_that_trickle_in_from_many_hold_little_memory_together() -> None:
+    async def scene(bed: Bed) -> None:
+        transport = bed.victim.node.transport
+        assert isinstance(transport, QuicTransport)
+        transport._unfinished = Unfinished(3 * MB // 2)
+        async with AsyncExitStack() as stack:
+            rogues = []
+            for number in range(3):
+                one = await stack.enter_async_context(
+                    linked(bed.victim.address, NETWORK, f"rogue {number}")
+                )
+                await one.write(MB.to_bytes(4) + bytes(MB // 2 + number))
+                rogues.append(one)
+                if number < 2:
+                    most = (number + 1) * MB // 2
+                    await until(lambda: transport._unfinished.total_bytes >= most)  # noqa: B023
+            assert "long in coming" in (await rogues[0].end()).reason_phrase
+            await bed.works()
+            assert rogues[1].ended is rogues[2].ended is None
+
+    on_bed(scene)

@@ -55,6 +55,10 @@ class Watcher(Protocol):
 
     def received(self, connection: "Connection", message: bytes) -> None: ...
 
+    def unfinished(self, connection: "Connection", waiting_bytes: int, *, begun: bool) -> None:
+        """So much has come of a control message; begun: of another than before."""
+        ...
+
     def ended(self, connection: "Connection") -> None: ...
 
 
@@ -290,7 +294,9 @@ class Connection:
         if event.end_stream:
             raise RemoteError("the control lane was ended")
         self.taken(CONTROL_STREAM, len(event.data), wanted=True)
-        for message in self._deframer.feed(event.data):
+        messages = self._deframer.feed(event.data)
+        self._watcher.unfinished(self, self._deframer.waiting_bytes, begun=bool(messages))
+        for message in messages:
             if self.ending is not None:
                 return
             if self.hello is None:

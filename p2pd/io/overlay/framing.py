@@ -24,6 +24,11 @@ class Deframer:
         self._buffer = bytearray()
         self._first = True
 
+    @property
+    def waiting_bytes(self) -> int:
+        """What has come of a message that is not complete."""
+        return len(self._buffer)
+
     def feed(self, data: bytes) -> list[bytes]:
         """The messages that data completes.
 

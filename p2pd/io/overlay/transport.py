@@ -26,6 +26,7 @@ from p2pd.io.overlay.identity import Identity, certificate
 from p2pd.io.overlay.requests import Answers, ask
 from p2pd.io.overlay.settings import OverlaySettings
 from p2pd.io.overlay.sockets import advertised, open_socket, resolve
+from p2pd.io.overlay.unfinished import Unfinished
 from p2pd.ports import Link, LinkHandler
 
 MISSED_PINGS = 3
@@ -64,6 +65,7 @@ class QuicTransport:
         """Connections dialled here on which hello was said and not answered yet."""
         self._callers: dict[Connection, str] = {}
         """And the host of each."""
+        self._unfinished = Unfinished[Connection]()
         self._dial_locks: dict[str, trio.Lock] = {}
         self._address = ""
         self._running: _Running | None = None
@@ -336,12 +338,18 @@ class QuicTransport:
         if connection.dialled and (hello := self._read_hello(connection)) is not None:
             self._adopt(connection, hello)
 
+    def unfinished(self, connection: Connection, waiting_bytes: int, *, begun: bool) -> None:
+        oldest = self._unfinished.note(connection, waiting_bytes, begun=begun)
+        if oldest is not None:
+            oldest.close(CloseCode.REFUSED, "its message was long in coming, and others need room")
+
     def received(self, connection: Connection, message: bytes) -> None:
         assert connection.peer is not None
         self._require_running().handler.received(connection.peer, message)
 
     def ended(self, connection: Connection) -> None:
         self._callers.pop(connection, None)
+        self._unfinished.forget(connection)
         peer = connection.peer
         if peer is None:
             return

@@ -67,6 +67,8 @@ class Side:
 
     def unroute(self, connection: Connection, connection_id: bytes) -> None: ...
 
+    def unfinished(self, connection: Connection, waiting_bytes: int, *, begun: bool) -> None: ...
+
     def greeted(self, connection: Connection) -> None:
         self.greetings += 1
 
