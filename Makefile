@@ -46,4 +46,14 @@ hostile: setup  ## a real fleet under twelve attacks, one after the other
 soak: setup  ## memory over 100,000 requests on one connection: some minutes
 	$(PY) -m p2pd.cli bench soak
 
-.PHONY: setup demo test check format sim crash search hostile soak
+.venv/fuzz: pyproject.toml
+	test -x $(PY) || python3 -m venv .venv
+	$(PIP) -e '.[dev,fuzz]'
+	touch .venv/fuzz
+
+SECONDS = 20
+
+fuzz: .venv/fuzz  ## coverage-guided fuzzing of all that reads bytes: SECONDS=20 for each target
+	$(PY) -m tests.fuzz.lane --seconds $(SECONDS)
+
+.PHONY: setup demo test check format sim crash search hostile soak fuzz

@@ -6,7 +6,7 @@ from pathlib import Path
 from p2pd.core.genesis import Genesis
 from p2pd.core.revision import Revision
 from p2pd.errors import RemoteError, StoreError, UsageError
-from p2pd.io.durable import storing
+from p2pd.io.durable import read_most, storing
 from p2pd.io.keys import Ed25519Signer, load_key
 from p2pd.wire.records import load_genesis, load_revision
 
@@ -22,7 +22,7 @@ def read_input(path: Path) -> bytes:
     if not path.exists():
         raise UsageError(f"{path}: there is no such file")
     with storing(path), path.open("rb") as file:
-        data = file.read(MAX_FILE_BYTES + 1)
+        data = read_most(file, MAX_FILE_BYTES)
     if len(data) > MAX_FILE_BYTES:
         raise UsageError(f"{path}: larger than {MAX_FILE_BYTES} bytes: is it another file?")
     return data
@@ -63,7 +63,7 @@ def parse_config(items: list[str]) -> str:
             raise UsageError(f"--config {key} is given twice")
         try:
             values[key] = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             values[key] = text
     return json.dumps(values, sort_keys=True)
 

@@ -33,7 +33,7 @@ def _setting(text: str) -> Override:
         raise UsageError(f"--set {text!r} must be TABLE.KEY=VALUE; keys are {', '.join(known)}")
     try:
         parsed = json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         parsed = value
     return Override(f"--set {place}", table, key, parsed)
 

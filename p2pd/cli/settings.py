@@ -16,7 +16,7 @@ def is_fleet(path: Path) -> bool:
     """What cannot be parsed is no fleet: whoever loads it says what is wrong."""
     try:
         tables = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return any(table in tables for table in FLEET_TABLES)
 

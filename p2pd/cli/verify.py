@@ -18,7 +18,7 @@ from p2pd.core.encoding import decode
 from p2pd.core.ids import ArtifactId
 from p2pd.errors import RemoteError
 from p2pd.io.blob_files import MAX_MANIFEST_BYTES, NAME
-from p2pd.io.durable import TEMPORARY, storing, sync_directory
+from p2pd.io.durable import TEMPORARY, read_most, storing, sync_directory
 from p2pd.wire.envelope import load_choices
 from p2pd.wire.records import load_record
 
@@ -210,8 +210,8 @@ def _check_blob(directory: Path, artifact: ArtifactId) -> Finding | None:
 def _manifest(path: Path, artifact: ArtifactId) -> Manifest:
     if not path.exists():
         raise RemoteError("its manifest is missing")
-    with storing(path):
-        data = path.read_bytes()
+    with storing(path), path.open("rb") as file:
+        data = read_most(file, MAX_MANIFEST_BYTES)
     manifest = decode(Manifest, data, limit_bytes=MAX_MANIFEST_BYTES)
     if manifest.id != artifact:
         raise RemoteError("its manifest is another one's, or was changed")

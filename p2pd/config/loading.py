@@ -82,9 +82,13 @@ class _Loader:
         self._flags: dict[Place, str] = {}
         try:
             self._data = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+            self._lines = find_lines(text)
+        except ValueError as error:  # TOMLDecodeError, or a number of thousands of digits
             raise _syntax_error(path, text, error) from error
-        self._lines = find_lines(text)
+        except RecursionError as error:
+            raise UsageError(
+                f"{path}: arrays or tables are nested too deeply: flatten them"
+            ) from error
         for override in overrides:
             self._override(override)
 
@@ -213,7 +217,7 @@ class _Loader:
         self.problems.append((line, f"{where}: {_dotted(place)}: {what}"))
 
 
-def _syntax_error(path: Path | None, text: str, error: tomllib.TOMLDecodeError) -> UsageError:
+def _syntax_error(path: Path | None, text: str, error: ValueError) -> UsageError:
     said = LINE_OF_ERROR.search(str(error))
     line = int(said[1]) if said and said[1] else text.count("\n") + 1
     return UsageError(f"{path}:{line}: {LINE_OF_ERROR.sub('', str(error))}")

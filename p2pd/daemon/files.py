@@ -5,7 +5,7 @@ from pathlib import Path
 from p2pd.core.genesis import SignedGenesis
 from p2pd.core.revision import SignedRevision
 from p2pd.errors import RemoteError, UsageError
-from p2pd.io.durable import open_file
+from p2pd.io.durable import open_file, read_most
 from p2pd.wire.records import load_genesis, load_revision
 
 LARGEST_BYTES = 64 * 2**20
@@ -30,7 +30,7 @@ def read_revision(path: Path, genesis: SignedGenesis) -> SignedRevision:
 def _read(path: Path, what: str) -> bytes:
     try:
         with open_file(path) as file:
-            data = file.read(LARGEST_BYTES + 1)
+            data = read_most(file, LARGEST_BYTES)
     except OSError as error:
         raise UsageError(f"{path}: cannot read the {what}: {error.strerror}") from error
     if len(data) > LARGEST_BYTES:

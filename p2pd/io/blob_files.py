@@ -26,6 +26,7 @@ from p2pd.errors import RemoteError, StoreError
 from p2pd.io.durable import (
     TEMPORARY,
     open_file,
+    read_most,
     remove_unfinished,
     storing,
     sync_directory,
@@ -109,7 +110,7 @@ class BlobFiles:
         if not path.exists():
             return None
         with storing(path), open_file(path) as file:
-            data = file.read(MAX_MANIFEST_BYTES + 1)
+            data = read_most(file, MAX_MANIFEST_BYTES)
         try:
             manifest = decode(Manifest, data, limit_bytes=MAX_MANIFEST_BYTES)
         except RemoteError:

@@ -142,7 +142,10 @@ def _receive_line(connection: socket.socket, end_s: float) -> bytes:
 
 
 def _unwrap(line: bytes, directory: Path) -> dict[str, Any]:
-    reply = json.loads(line)
+    try:
+        reply = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise RemoteError(f"what answers in {directory / NAME} sends no JSON: {error}") from error
     match reply:
         case {"answer": dict() as answer}:
             return answer

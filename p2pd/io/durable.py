@@ -56,6 +56,11 @@ def open_file(path: Path) -> BinaryIO:
     raise OSError(errno.EINVAL, "a pipe or a device, not a file: move it away")
 
 
+def read_most(file: BinaryIO, most_bytes: int) -> bytes:
+    """A byte more than that at most, so that more is seen. A small file takes little memory."""
+    return file.read(min(most_bytes, os.fstat(file.fileno()).st_size) + 1)
+
+
 def free_bytes(directory: Path) -> int:
     """What this user may still write on the file system of directory."""
     with storing(directory):

@@ -136,7 +136,7 @@ class Chronicle:
 
     def own(self, height: int, author: PublicKey) -> tuple[Signed[Any], ...]:
         rows = self._ledger.scan(Table.OBJECTS, place(self._revision, height))
-        objects = [load(data, self._network) for _, data in rows]
+        objects = [self._opened(data) for _, data in rows]
         return tuple(one for one in objects if one.author == author)
 
     async def keep_report(self, report: Signed[Report]) -> None:
@@ -145,7 +145,13 @@ class Chronicle:
 
     def reports(self, height: int) -> tuple[Signed[Report], ...]:
         rows = self._ledger.scan(Table.REPORTS, place(self._revision, height))
-        return tuple(load(data, self._network) for _, data in rows)
+        return tuple(self._opened(data) for _, data in rows)
+
+    def _opened(self, data: bytes) -> Signed[Any]:
+        try:
+            return load(data, self._network)
+        except RemoteError as error:
+            raise StoreError(f"a stored object is damaged: {error}; restore the ledger") from error
 
     async def keep_fork(self, fork: Fork) -> None:
         key = place(self._revision, fork.height)

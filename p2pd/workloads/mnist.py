@@ -7,9 +7,11 @@ Source: LeCun, Cortes and Burges, "The MNIST database", with its description of 
 
 import gzip
 import math
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
+from io import BufferedReader
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +30,7 @@ from p2pd.workloads.settings import LEAST, parse
 TRAIN = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
 VALID = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 FILE_BYTES_MOST = 2**28
+PIECE_BYTES = 2**20
 """Unpacked. The largest of the real ones has 47 MB."""
 UNSIGNED_BYTES = 8
 """The only element type that MNIST's files hold."""
@@ -120,12 +123,20 @@ def _find(directory: Path, name: str) -> Path | None:
     return plain if plain.is_file() else packed if packed.is_file() else None
 
 
+def _contents(file: gzip.GzipFile | BufferedReader) -> bytes:
+    """Piece by piece: what is small takes little memory, what unpacks without end is cut."""
+    data = bytearray()
+    while len(data) < FILE_BYTES_MOST and (piece := file.read(PIECE_BYTES)):
+        data += piece
+    return bytes(data)
+
+
 def _table(path: Path, dimensions: int) -> Pixels:
     """The array of an IDX file of bytes: two zeros, type, dimensions, then each side, big-endian."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            data = file.read(FILE_BYTES_MOST)
-    except (OSError, EOFError) as error:
+            data = _contents(file)
+    except (OSError, EOFError, zlib.error) as error:
         raise WorkloadError(f"mnist: {path} cannot be read: {error}") from error
     start = 4 + 4 * dimensions
     sides = tuple(int.from_bytes(data[at : at + 4]) for at in range(4, start, 4))

@@ -1,0 +1,7 @@
+"""All targets."""
+
+from tests.fuzz.from_disk import DISK
+from tests.fuzz.from_peers import PEERS
+from tests.fuzz.targets import Target
+
+TARGETS: dict[str, Target] = {**PEERS, **DISK}
