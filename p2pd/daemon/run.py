@@ -157,7 +157,10 @@ async def _run_node(given: Given, directory: DataDirectory) -> None:
         math = await _math(stack, given.plugin, blobs)
         worker = await stack.enter_async_context(_worker(given, directory, blobs, supervision))
         transport = QuicTransport(
-            config.overlay, Identity(signer.seed), lambda address: _hello(given, address)
+            config.overlay,
+            Identity(signer.seed),
+            lambda address: _hello(given, address),
+            frozenset(peer_id(seat.key) for seat in given.genesis.genesis.validators),
         )
         parts = Parts(
             signer=signer,

@@ -29,7 +29,7 @@ class OverlaySettings:
     stall_s: float = 30.0
     """A request that stops coming, or a response that stops being taken, is given up after this."""
     peers_max: int = 256
-    """Links; a caller beyond that is refused."""
+    """Links; a caller beyond that is refused. One place in eight is kept for validators."""
     half_open_max: int = 256
     """Callers that have not said hello yet; datagrams of further ones are dropped."""
     half_open_per_host: int = 64

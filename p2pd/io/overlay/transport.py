@@ -30,6 +30,8 @@ from p2pd.io.overlay.unfinished import Unfinished
 from p2pd.ports import Link, LinkHandler
 
 MISSED_PINGS = 3
+KEPT_SHARE = 8
+"""One place in so many is kept for members."""
 LEAVING = "the node is stopping"
 
 
@@ -50,15 +52,24 @@ class _Running:
 
 class QuicTransport:
     def __init__(
-        self, settings: OverlaySettings, identity: Identity, hello: Callable[[str], Hello]
+        self,
+        settings: OverlaySettings,
+        identity: Identity,
+        hello: Callable[[str], Hello],
+        members: frozenset[PeerId] = frozenset(),
     ) -> None:
-        """hello: what this node says, given where it takes connections or an empty text."""
+        """
+        Args:
+            hello: What this node says, given where it takes connections or an empty text.
+            members: For them places are kept that strangers do not get, however many there are.
+        """
         silence()
         congestion.register()
         self._settings = settings
         self._identity = identity
         self._peer = identity.peer
         self._make_hello = hello
+        self._members = members
         self._answers = Answers(settings)
         self._links: dict[PeerId, Connection] = {}
         self._dials: dict[PeerId, Connection] = {}
@@ -250,9 +261,12 @@ class QuicTransport:
     def _check_place(self, connection: Connection) -> None:
         if connection.peer == self._peer:
             raise RemoteError("a node does not connect to itself")
-        full = len(self._links) >= self._settings.peers_max
+        places = self._settings.peers_max
+        if connection.peer not in self._members:
+            places -= places // KEPT_SHARE if self._members else 0
+        full = len(self._links) >= places
         if full and not connection.dialled and connection.peer not in self._links:
-            raise RemoteError(f"all {self._settings.peers_max} places for peers are taken")
+            raise RemoteError(f"all {places} places for peers like this are taken")
 
     async def _settle(self, connection: Connection) -> bool:
         """True if this connection is to be the link with its peer: see the module's docstring."""

@@ -10,7 +10,7 @@ import trio
 from p2pd.core.encoding import encode
 from p2pd.core.ids import NetworkId
 from p2pd.errors import RemoteError, UnreachableError
-from p2pd.io.overlay import OverlaySettings
+from p2pd.io.overlay import OverlaySettings, QuicTransport
 from p2pd.io.overlay._aioquic172 import Quic
 from p2pd.io.overlay.connection import CloseCode
 from p2pd.io.overlay.doorman import read_header
@@ -166,6 +166,31 @@ def test_a_full_node_refuses_and_says_so() -> None:
             with pytest.raises(RemoteError, match="all 1 places"):
                 await bob.dial(hub)
             assert [link.peer for link in hub.transport.links()] == [alice.peer]
+
+    trio.run(main)
+
+
+@pytest.mark.parametrize("members", [(), ("member",)])
+def test_i09_strangers_do_not_take_the_places_of_members(members: tuple[str, ...]) -> None:
+    async def main() -> None:
+        full = QuicTransport(
+            OverlaySettings(peers_max=8),
+            identity("full"),
+            lambda address: replace(HELLO, address=address),
+            frozenset(identity(name).peer for name in members),
+        )
+        strangers = [transport(f"stranger {n}") for n in range(8)]
+        async with running(full, transport("member"), *strangers) as (hub, member, *others):
+            for other in others[:7]:
+                await other.dial(hub)
+            if members:
+                with pytest.raises(RemoteError, match="all 7 places"):
+                    await others[7].dial(hub)
+                await member.dial(hub)
+            else:
+                await others[7].dial(hub)
+                with pytest.raises(RemoteError, match="all 8 places"):
+                    await member.dial(hub)
 
     trio.run(main)
 
