@@ -38,7 +38,7 @@ def take_back(
     delivered their lease of the window before; those who did not have no more time. What is reserved stays reserved.
     """
     held = waiting.peers if waiting else frozenset()
-    state = replace(state, left_out=())
+    state = replace(state, skipped=())
     if state.late is not None:
         overdue = [lease for lease in state.late.plan.roster if lease.peer not in late]
         state = _returned(state, [lease.shards for lease in overdue], in_vain=in_vain)
@@ -64,7 +64,8 @@ def _returned(state: State, leases: Iterable[tuple[int, ...]], *, in_vain: bool)
             else:
                 times[shard] = count
     returned = tuple(Returned(shard, times[shard]) for shard in sorted(times))
-    return replace(state, returned=returned, skipped=tuple(sorted(skipped)))
+    given_up = state.given_up + len(skipped) - len(state.skipped)
+    return replace(state, returned=returned, skipped=tuple(sorted(skipped)), given_up=given_up)
 
 
 def _forget(state: State) -> State:
@@ -167,7 +168,7 @@ def _next_epoch_if_done(state: State, revision: Revision, *, busy: bool) -> Stat
     if state.returned:
         return state
     progress = replace(state.progress, epoch=state.progress.epoch + 1, cursor=0)
-    return replace(state, progress=progress, skipped=(), left_out=state.skipped)
+    return replace(state, progress=progress, given_up=0)
 
 
 class _Dealer:

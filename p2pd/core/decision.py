@@ -116,9 +116,9 @@ class State:
     in_hand: tuple[Returned, ...]
     """Those that the plan deals again, ascending by microshard: how often each was in vain before."""
     skipped: tuple[int, ...]
-    """Microshards of this epoch that were dealt in vain too often, ascending."""
-    left_out: tuple[int, ...]
-    """Those of the epoch that this decision ended: now none of them counts for it any more."""
+    """Microshards that this decision gives up for their epoch: dealt in vain too often; ascending."""
+    given_up: int
+    """How many all decisions of the present epoch gave up; each lists its own, so that the state does not grow."""
     exponents: tuple[int, ...] | None
     standing: tuple[Standing, ...]
     """Ascending by peer id."""

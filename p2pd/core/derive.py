@@ -74,7 +74,7 @@ def genesis_decision(setting: Setting) -> Decision:
         returned=(),
         in_hand=(),
         skipped=(),
-        left_out=(),
+        given_up=0,
         exponents=None,
         standing=(),
         suspended=(),

@@ -51,6 +51,7 @@ class Checkers:
     merges: dict[tuple[object, ...], Merged] = field(default_factory=dict)
     inspected: dict[tuple[str, ArtifactId], Verdict] = field(default_factory=dict)
     counted: dict[int, set[int]] = field(default_factory=dict)
+    skipped: dict[int, list[int]] = field(default_factory=dict)
     """Microshards by epoch."""
     excused: set[PublicKey] = field(default_factory=set)
     """Keys of which nobody can say any more what they signed."""
@@ -99,6 +100,7 @@ class Checkers:
         self.chain.clear()
         self.tips.clear()
         self.counted.clear()
+        self.skipped.clear()
         self.windows = Windows(self.fail, setting, self.names, self.now_s)
 
     def on_opened(self, name: str, decision: Decision) -> None:
@@ -208,6 +210,8 @@ class Checkers:
         """I7: claims fit the lease, no microshard counts twice in an epoch, none is forgotten."""
         epoch, plans = previous.state.progress.epoch, self._open_plans(previous)
         counted = self.counted.setdefault(epoch, set())
+        skipped = self.skipped.setdefault(epoch, [])
+        skipped += decision.state.skipped
         cohort = _cohort(decision) if decision.header.outcome is Outcome.PROMOTED else ()
         for candidate in cohort:
             if candidate.verdict is not Verdict.ACCEPTED:
@@ -222,9 +226,9 @@ class Checkers:
                 self.fail("I7", decision.height, f"microshards {sorted(again)} are counted twice")
             counted.update(lease.shards)
         if decision.state.progress.epoch == epoch:
-            self._check_books(decision, counted)
+            self._check_books(decision, counted, skipped)
         else:
-            self._check_epoch(decision, counted)
+            self._check_epoch(decision, counted, skipped)
 
     def _open_plans(self, previous: Decision) -> dict[DecisionId, Plan]:
         """With lookahead an update may come one window late, and never later."""
@@ -234,12 +238,12 @@ class Checkers:
             plans[older.id] = older.state.plan
         return plans
 
-    def _check_books(self, decision: Decision, counted: set[int]) -> None:
+    def _check_books(self, decision: Decision, counted: set[int], skipped: list[int]) -> None:
         """What was dealt is counted, leased, waiting or skipped, and only one of these."""
         state = decision.state
         listed = [
             *counted,
-            *state.skipped,
+            *skipped,
             *(entry.shard for entry in state.returned),
             *(s for lease in state.plan.roster for s in (*lease.shards, *lease.reserved)),
             *(s for lease in (state.late.plan.roster if state.late else ()) for s in lease.shards),
@@ -250,9 +254,9 @@ class Checkers:
             )
             self.fail("I7", decision.height, what)
 
-    def _check_epoch(self, decision: Decision, counted: set[int]) -> None:
-        """An epoch is over: each microshard was counted, or is listed as left out."""
-        listed = [*counted, *decision.state.left_out]
+    def _check_epoch(self, decision: Decision, counted: set[int], skipped: list[int]) -> None:
+        """An epoch is over: each microshard was counted, or a decision of it gave it up and said so."""
+        listed = [*counted, *skipped]
         if sorted(listed) != list(range(self.setting.revision.data.shards)):
             missing = set(range(self.setting.revision.data.shards)) - set(listed)
             what = f"microshards {sorted(missing)} of the epoch are neither counted nor listed"

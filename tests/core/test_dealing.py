@@ -16,6 +16,7 @@ from p2pd.core.dealing import (
     take_back,
 )
 from p2pd.core.decision import Plan, PlanState, Returned, State
+from p2pd.core.encoding import encode
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId, digest
 from p2pd.core.revision import DataSpec, Revision
 from p2pd.core.standing import newcomer
@@ -72,6 +73,7 @@ class Dealing(RuleBasedStateMachine):
         self.revision = replace(plain, data=DataSpec("indexed", samples, shard_samples))
         self.state = dealt(self.revision, PEERS[:2])
         self.counted: set[int] = set()
+        self.skipped: set[int] = set()
         self.in_vain: dict[int, int] = {}
 
     @rule(delivered=st.sets(st.sampled_from(PEERS)), present=st.sets(st.sampled_from(PEERS)))
@@ -95,13 +97,15 @@ class Dealing(RuleBasedStateMachine):
         self.state = deal(
             after, self.revision, table(before.plan.height + 1, tuple(sorted(present)))
         )
+        assert not self.skipped & set(self.state.skipped)
+        self.skipped |= set(self.state.skipped)
         if self.state.progress.epoch != before.progress.epoch:
             everything = set(range(self.revision.data.shards))
-            # Each was counted, or is listed: nothing is forgotten and nothing is both.
-            assert self.counted | set(after.skipped) == everything
-            assert not self.counted & set(after.skipped)
-            assert self.state.skipped == ()
-            self.counted, self.in_vain = set(), {}
+            # Each was counted, or was listed: nothing is forgotten and nothing is both.
+            assert self.counted | self.skipped == everything
+            assert not self.counted & self.skipped
+            self.counted, self.skipped, self.in_vain = set(), set(), {}
+        assert self.state.given_up == len(self.skipped)
 
     @invariant()
     def leases_are_disjoint_and_in_order(self) -> None:
@@ -118,7 +122,7 @@ class Dealing(RuleBasedStateMachine):
     @invariant()
     def every_microshard_is_in_one_place(self) -> None:
         returned = [entry.shard for entry in self.state.returned]
-        places = [*leased(self.state), *returned, *self.state.skipped, *self.counted]
+        places = [*leased(self.state), *returned, *self.skipped, *self.counted]
         assert len(set(places)) == len(places) == self.state.progress.cursor
         assert returned == sorted(returned)
 
@@ -126,7 +130,7 @@ class Dealing(RuleBasedStateMachine):
     def vain_deals_are_counted(self) -> None:
         times = {e.shard: e.times for e in (*self.state.returned, *self.state.in_hand)}
         for shard, count in self.in_vain.items():
-            if shard in self.state.skipped:
+            if shard in self.skipped:
                 assert count == MAX_DEALT_IN_VAIN
             elif shard not in self.counted:
                 assert times[shard] == count < MAX_DEALT_IN_VAIN
@@ -170,6 +174,20 @@ def test_i07_a_microshard_is_skipped_after_three_vain_deals_and_said() -> None:
     state = next_window(state, revision, NOBODY, PEERS[:1])
     assert state.skipped == tuple(doomed)
     assert not set(doomed) & set(leased(state))
+    state = next_window(state, revision, NOBODY, PEERS[:1])
+    assert (state.skipped, state.given_up) == ((), len(doomed))
+
+
+def test_i09_what_an_epoch_gives_up_does_not_pile_up_in_the_state() -> None:
+    revision = small(samples=100_000, lease_shards=4, max_roster=5)
+    state, sizes, given_up = dealt(revision, PEERS[:5]), [], 0
+    for _ in range(90):
+        state = next_window(state, revision, NOBODY, PEERS[:5])
+        given_up += len(state.skipped)
+        sizes.append(len(encode(state)))
+    assert state.progress.epoch == 0
+    assert state.given_up == given_up == 90 // MAX_DEALT_IN_VAIN * 5 * 4
+    assert max(sizes[60:]) <= max(sizes[:30]) + 16
 
 
 def test_i07_an_undecided_window_deals_again_and_counts_against_nobody() -> None:
