@@ -1,7 +1,7 @@
 """Each role carries out its machine's effects with nothing but the ports."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ from p2pd.core.validator.events import (
     EvaluationDone,
     FetchChoices,
     Fetched,
+    FetchOuter,
     FetchUpdate,
     Halt,
     Inspect,
@@ -314,3 +315,30 @@ def test_abandoned_training_gives_no_answer() -> None:
 
     virtually(main)
     assert answers == [None]
+
+
+def test_before_it_merges_it_has_every_head_that_an_update_started_from_and_the_outer_state() -> (
+    None
+):
+    earlier, outer = ArtifactId(b"e" * 32), ArtifactId(b"o" * 32)
+    job = merge().job
+    late = replace(job, outer=outer, inputs=(replace(job.inputs[0], base=earlier),))
+    desk = Desk()
+    assert carried_out("validator", desk, Merge(b"inputs", late)) != MergeDone(b"inputs", None)
+    fetched = {(one[1], one[2]) for one in desk.asked if one[0] == "fetch"}
+    assert fetched == {
+        (job.base, ArtifactKind.HEAD),
+        (earlier, ArtifactKind.HEAD),
+        (outer, ArtifactKind.OUTER),
+    }
+
+
+def test_the_outer_state_is_fetched_with_the_head_of_a_new_height() -> None:
+    outer = ArtifactId(b"o" * 32)
+    header = replace(FIRST.header, outer=outer)
+    desk = Desk(decision=replace(FIRST, header=header))
+    role = role_of("validator", desk)
+    (wanted,) = [one for one in role.start(0.0) if isinstance(one, FetchOuter)]
+    assert role.is_job(wanted)
+    assert carried_out("validator", desk, wanted) is None
+    assert desk.asked[-1][1:3] == (outer, ArtifactKind.OUTER)
