@@ -34,6 +34,9 @@ format: setup
 sim: setup  ## fifty simulated fleets under faults
 	$(PY) -m p2pd.cli sim --seeds 50 --windows 10
 
+breaks: setup  ## each defence switched off: its attack must be seen within a hundred fleets under all faults
+	for name in $$($(PY) -m p2pd.cli sim --break list); do echo $$name; $(PY) -m p2pd.cli sim --break $$name --seeds 100 || exit 1; done
+
 crash: setup  ## kill -9 at two hundred random instants of a real fleet, in five runs
 	for seed in 1 2 3 4 5; do $(PY) -m tests.crash.lane --kills 40 --seed $$seed || exit 1; done
 
@@ -56,4 +59,4 @@ SECONDS = 20
 fuzz: .venv/fuzz  ## coverage-guided fuzzing of all that reads bytes: SECONDS=20 for each target
 	$(PY) -m tests.fuzz.lane --seconds $(SECONDS)
 
-.PHONY: setup demo test check format sim crash search hostile soak fuzz
+.PHONY: setup demo test check format sim breaks crash search hostile soak fuzz

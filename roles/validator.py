@@ -23,7 +23,8 @@ from p2pd.core.validator.events import (
     Publish,
     Remember,
 )
-from p2pd.core.validator.machine import Seat, Validator
+from p2pd.core.validator.machine import Validator
+from p2pd.core.validator.seat import Seat
 from p2pd.core.voting.exchange import Inventory
 from p2pd.core.voting.timers import CheckTimes
 from p2pd.core.work import EvaluateJob

@@ -144,13 +144,10 @@ def derive(
     outcome = _outcome(choices.kind, job)
     state = _state_after_window(setting, previous, choices, job, merged, outcome)
     state = _suspend(setting, state, choices.evidence)
-    kept_by_suspension = frozenset(state.suspended)
-    present = [
-        beacon.signer
-        for beacon in choices.presence
-        if beacon.content.service is Service.TRAIN and beacon.signer not in kept_by_suspension
-    ]
-    reducers = [b.signer for b in choices.presence if b.content.service is Service.REDUCE]
+    suspended = frozenset(state.suspended)
+    offers = [b for b in choices.presence if b.signer not in suspended]
+    present = [b.signer for b in offers if b.content.service is Service.TRAIN]
+    reducers = [b.signer for b in offers if b.content.service is Service.REDUCE]
     promoted = outcome is Outcome.PROMOTED and merged is not None
     height = previous.height + 1
     table = Table(

@@ -16,6 +16,7 @@ from p2pd.core.leases import find_lease
 from p2pd.core.messages import Beacon, Reduction, Release, Report, Update
 from p2pd.core.signed import Signed
 from p2pd.core.votes import Vote
+from p2pd.core.voting.evidence import Evidence, check_evidence
 from p2pd.core.voting.proposals import Proposal
 from p2pd.errors import RemoteError
 
@@ -26,6 +27,7 @@ MOST_PER_AUTHOR = {
     "release": 1,
     "reduction": 2,
     "report": 1,
+    "evidence": 4,
     "beacon": 1,
 }
 """Objects of one kind by one author at one height; of votes and proposals the oldest make room."""
@@ -107,6 +109,9 @@ class Pool:
         elif isinstance(content, Reduction):
             if signed.signer not in self._reducers(signed.scope.height):
                 raise RemoteError("reduction by a peer that was not drawn")
+        elif isinstance(content, Evidence):
+            if check_evidence(self.setting.members(()), content) is None:
+                raise RemoteError("evidence that shows nothing")
         elif not isinstance(content, Vote | Proposal | Report | Beacon):
             raise RemoteError(f"a {signed.kind} does not belong to a window")
 
@@ -167,4 +172,4 @@ class Pool:
 
 
 def _by_members_only(signed: Signed[Any]) -> bool:
-    return isinstance(signed.content, Vote | Proposal | Report)
+    return isinstance(signed.content, Vote | Proposal | Report | Evidence)

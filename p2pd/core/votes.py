@@ -32,6 +32,8 @@ class ReasonKind(IntEnum):
     CANARY = 5
     """The artifact regresses on my samples."""
     SLOW = 6
+    IGNORED = 7
+    """I held evidence against this validator long before I closed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,8 @@ class Window:
     beacons_s: dict[PeerId, float] = field(default_factory=dict)
     releases: dict[PeerId, Signed[Release]] = field(default_factory=dict)
     evidence: dict[PeerId, Evidence] = field(default_factory=dict)
+    evidence_s: dict[PeerId, float] = field(default_factory=dict)
+    """Since when it is held at this height."""
     woken_s: float | None = None
     """Since when an idle height has held a wake."""
     mostly_delivered_s: float | None = None
@@ -91,14 +93,16 @@ class Window:
         if beacon.content.service is Service.TRAIN and self.woken_s is None:
             self.woken_s = now_s
 
-    def add_evidence(self, evidence: Evidence, now_s: float) -> None:
+    def add_evidence(self, evidence: Evidence, now_s: float) -> bool:
+        """False for what is known, or was acted on."""
         liar = accusation(evidence).signer
         state = self.previous.state
         if liar in state.suspended or liar in state.pending or liar in self.evidence:
-            return
-        self.evidence[liar] = evidence
+            return False
+        self.evidence[liar], self.evidence_s[liar] = evidence, now_s
         if self.woken_s is None:
             self.woken_s = now_s
+        return True
 
     def entries_of(self, update: Signed[Update]) -> list[Entry]:
         """Those for the same lease."""
@@ -191,7 +195,15 @@ class Window:
             for peer in sorted(self.beacons)
             if self.beacons_s[peer] <= limit_s and peer not in present and not full
         ]
-        return (*omitted, *absent)
+        accused = {accusation(evidence).signer for evidence in choices.evidence}
+        ignored = [
+            Reason(ReasonKind.IGNORED, accusation(evidence).signer, 0)
+            for evidence in self.evidence_held()
+            if self.evidence_s[accusation(evidence).signer] <= limit_s
+            and accusation(evidence).signer not in accused
+            and len(accused) < EVIDENCE_PER_DECISION
+        ]
+        return (*omitted, *absent, *ignored)
 
     def _grace_s(self) -> float:
         return max(GRACE_FLOOR_S, self.setting.revision.schedule.deadline_ms / 10_000)

@@ -51,6 +51,10 @@ HISTORY = 256
 """Heights whose times are remembered, for people."""
 
 
+KEPT = frozenset({"update", "release", "reduction", "evidence"})
+"""What this node says once at a height, over all its lives."""
+
+
 class Hub(Protocol):
     """What a node lends to all of its lanes."""
 
@@ -134,7 +138,7 @@ class Lane:
         await self.chronicle.remember_votes(height, state)
 
     async def publish(self, signed: Signed[Any]) -> None:
-        if signed.kind in ("update", "release", "reduction"):
+        if signed.kind in KEPT:
             await self.chronicle.keep_own(signed)
         self._take(signed, None)
 

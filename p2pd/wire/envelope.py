@@ -25,6 +25,7 @@ KINDS: dict[str, tuple[type, int]] = {
     "release": (Release, 4 * 1024),
     "reduction": (Reduction, 256 * 1024),
     "report": (Report, 1024),
+    "evidence": (Evidence, 1000 * 1024),
     "peer-record": (PeerRecord, 2 * 1024),
 }
 """Content and largest envelope of each kind, bytes."""
@@ -82,6 +83,8 @@ def _load(data: bytes, network: NetworkId) -> Signed[Any]:
     check(signed, network)
     if isinstance(signed.content, Proposal):
         _check_votes(signed.content.quorum, network)
+    elif isinstance(signed.content, Evidence):
+        check_evidence(signed.content, network)
     return signed
 
 

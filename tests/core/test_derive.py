@@ -7,7 +7,7 @@ from p2pd.core.decision import Decision, Outcome, PlanState, State, artifacts_of
 from p2pd.core.derive import UNDECIDED, derive, genesis_decision, members_hash, merge_job, weight_of
 from p2pd.core.encoding import decode, encode
 from p2pd.core.ids import ArtifactId, PeerId, UpdateId
-from p2pd.core.messages import Candidate, ChoiceKind, Choices
+from p2pd.core.messages import Candidate, ChoiceKind, Choices, Service
 from p2pd.core.standing import newcomer
 from p2pd.core.work import FULL, Merged, OuterRule, Verdict
 from tests.core.builders import (
@@ -276,6 +276,13 @@ def test_a_suspended_validator_trains_no_more() -> None:
     here = [beacon(2, liar), beacon(2, TRAINERS[0])]
     after = follow(DEALT, choices(DEALT, (), here, evidence=(two_faces(1, liar),)))
     assert [one.peer for one in after.state.plan.roster] == [TRAINERS[0].peer]
+
+
+def test_a_suspended_validator_is_not_drawn_as_reducer() -> None:
+    liar = VALIDATORS[0]
+    here = [beacon(2, liar, Service.REDUCE), beacon(2, REDUCERS[0], Service.REDUCE)]
+    after = follow(DEALT, choices(DEALT, (), here, evidence=(two_faces(1, liar),)))
+    assert after.state.plan.reducers == (REDUCERS[0].peer,)
 
 
 def test_the_seed_of_a_plan_is_fixed_before_its_cohort_exists() -> None:

@@ -9,8 +9,10 @@ from p2pd.core.ids import NetworkId, RevisionId, TermId
 from p2pd.core.messages import Release, Report, Service
 from p2pd.core.pool import AHEAD_MOST, AHEAD_PER_AUTHOR, MOST_PER_AUTHOR, Admission, Pool
 from p2pd.core.signed import Signed
+from p2pd.core.voting.evidence import Evidence
 from p2pd.core.voting.proposals import Proposal
 from p2pd.errors import RemoteError
+from p2pd.io.keys import Ed25519Signer
 from p2pd.wire.envelope import seal
 from tests.cli.chains import key
 from tests.core.builders import (
@@ -50,6 +52,10 @@ def report(height: int, who: Any, metric: int = 0) -> Signed[Report]:
     return seal(who, "report", SETTING.scope(height), Report(DEALT.head, metric, 0, 1))
 
 
+def evidence(height: int, who: Ed25519Signer, found: Evidence) -> Signed[Any]:
+    return seal(who, "evidence", SETTING.scope(height), found)
+
+
 BELONGING: dict[str, Signed[Any]] = {
     "vote": prevote(HEIGHT, VALIDATORS[0], None),
     "proposal": proposal(HEIGHT, VALIDATORS[0]),
@@ -58,6 +64,7 @@ BELONGING: dict[str, Signed[Any]] = {
     "update": update(DEALT, TRAINERS[0]),
     "release": release(DEALT, TRAINERS[0]),
     "beacon": beacon(HEIGHT, STRANGER),
+    "evidence": evidence(HEIGHT, VALIDATORS[0], two_faces(HEIGHT, VALIDATORS[1])),
     "reduction": reduction(DEALT, REDUCERS[0], NEXT.merged, bytes(32)),  # type: ignore[arg-type]
 }
 
@@ -95,6 +102,11 @@ REFUSED: dict[str, tuple[Signed[Any], str]] = {
     "vote": (prevote(HEIGHT, STRANGER, None), "no validator"),
     "proposal": (proposal(HEIGHT, TRAINERS[0]), "no validator"),
     "report": (report(HEIGHT, TRAINERS[0]), "no validator"),
+    "evidence": (evidence(HEIGHT, TRAINERS[0], two_faces(1, VALIDATORS[1])), "no validator"),
+    "evidence against nobody": (
+        evidence(HEIGHT, VALIDATORS[0], two_faces(1, STRANGER)),
+        "shows nothing",
+    ),
     "vote ahead": (prevote(HEIGHT + 1, STRANGER, None), "no validator"),
     "proposal ahead": (proposal(HEIGHT + 1, STRANGER, bytes(1000)), "no validator"),
     "update without a lease": (update(DEALT, TRAINERS[2]), "holds no lease"),

@@ -234,6 +234,19 @@ def test_a_trainer_that_sends_two_updates_makes_no_proposal_wrong() -> None:
     assert len(left_out(here)) == 2
 
 
+def test_a_proposal_must_not_omit_evidence_that_was_held_for_long() -> None:
+    here = window()
+    early, late = two_faces(2, VALIDATORS[0]), two_faces(2, VALIDATORS[1])
+    assert here.add_evidence(early, CLOSED_S - GRACE_S)
+    assert not here.add_evidence(early, CLOSED_S)
+    assert here.add_evidence(late, CLOSED_S - GRACE_S + 0.1)
+    assert here.add_evidence(two_faces(3, VALIDATORS[2]), OPENED_S)  # of a height to come
+    assert left_out(here) == (Reason(ReasonKind.IGNORED, VALIDATORS[0].peer, 0),)
+    assert left_out(here, evidence=(early,)) == ()
+    full = tuple(two_faces(2, key(f"one of many {n}")) for n in range(EVIDENCE_PER_DECISION))
+    assert left_out(here, evidence=full) == ()
+
+
 def test_a_proposal_must_not_omit_a_beacon_that_was_held_for_long() -> None:
     here = window()
     early, late = beacon(2, TRAINERS[0]), beacon(2, TRAINERS[1])

@@ -64,6 +64,7 @@ OBJECTS: dict[str, Signed[Any]] = {
     "release": release(DEALT, TRAINERS[0]),
     "reduction": reduction(DEALT, REDUCERS[0], NEXT.merged, right_inputs(NEXT)),
     "report": seal(VALIDATORS[0], "report", SETTING.scope(2), Report(NEXT.head, 1, 2, 3)),
+    "evidence": seal(VALIDATORS[0], "evidence", SETTING.scope(2), two_faces(2, VALIDATORS[1])),
     "peer-record": seal(STRANGER, "peer-record", SETTING.scope(0), PeerRecord("h:1", ("viewer",), 9)),
 }  # fmt: skip
 LIES: dict[str, dict[str, Any]] = {
@@ -77,6 +78,14 @@ LIES: dict[str, dict[str, Any]] = {
 
 def forged(signed: Signed[Any]) -> Signed[Any]:
     return replace(signed, signature=signed.signature[:-1] + bytes([signed.signature[-1] ^ 1]))
+
+
+def test_i03_evidence_that_nobody_signed_is_refused() -> None:
+    framed = two_faces(2, VALIDATORS[1])
+    votes = (framed.votes[0], forged(framed.votes[1]))
+    accused = seal(VALIDATORS[0], "evidence", SETTING.scope(2), replace(framed, votes=votes))
+    with pytest.raises(RemoteError, match="false signature"):
+        load(dump(accused), SETTING.genesis.network)
 
 
 def test_every_kind_of_object_is_tried_here() -> None:

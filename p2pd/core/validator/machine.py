@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from p2pd.core.decision import Decision, PlanState, Record
-from p2pd.core.derive import UNDECIDED, Setting, merge_job
+from p2pd.core.derive import UNDECIDED, merge_job
 from p2pd.core.encoding import encode
-from p2pd.core.ids import ArtifactId, DecisionId, PeerId, PublicKey, UpdateId, peer_id, short
+from p2pd.core.ids import ArtifactId, DecisionId, PeerId, UpdateId, peer_id, short
 from p2pd.core.leases import find_lease
 from p2pd.core.messages import (
     Beacon,
@@ -23,7 +23,7 @@ from p2pd.core.messages import (
 from p2pd.core.signed import Signed
 from p2pd.core.validator.body import dump_body
 from p2pd.core.validator.building import build
-from p2pd.core.validator.desk import Check, Desk, OpenChoices
+from p2pd.core.validator.desk import Check, Desk
 from p2pd.core.validator.events import (
     Adopt,
     Adopted,
@@ -41,11 +41,13 @@ from p2pd.core.validator.events import (
     Publish,
     Remember,
 )
+from p2pd.core.validator.seat import Seat, accuse, hear_accusation
 from p2pd.core.votes import Certificate, Vote
 from p2pd.core.voting import events as voting
+from p2pd.core.voting.evidence import Evidence
 from p2pd.core.voting.machine import Machine
 from p2pd.core.voting.proposals import Proposal
-from p2pd.core.voting.rules import Setup, Sign
+from p2pd.core.voting.rules import Setup
 from p2pd.core.voting.timers import CheckTimes
 from p2pd.core.window import Entry, Fetch, Window
 from p2pd.core.work import Evaluation, Merged
@@ -53,16 +55,6 @@ from p2pd.core.work import Evaluation, Merged
 RECENT_HEADS = 50
 UPDATES_PER_TRAINER = 2
 """A second one shows bad faith; a third would only fill memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class Seat:
-    """What a validator brings to its revision."""
-
-    setting: Setting
-    me: PublicKey
-    sign: Sign
-    open_choices: OpenChoices
 
 
 @dataclass(slots=True)
@@ -155,7 +147,7 @@ class Validator:
         self.window = Window.after(last, setting, previous, self.now_s)
         self.entered = True
         for evidence in late:
-            self.window.add_evidence(evidence, self.now_s)
+            self.out += accuse(self.seat, self.window, evidence, self.now_s)
         self.desk = Desk(
             setting,
             previous,
@@ -203,6 +195,8 @@ class Validator:
             self.window.add_beacon(signed, self.now_s)
         elif isinstance(content, Release):
             self.window.releases.setdefault(signed.signer, signed)
+        elif isinstance(content, Evidence):
+            hear_accusation(self.seat, self.window, content, self.now_s)
 
     def _on_reduction(self, reduction: Signed[Reduction]) -> None:
         height = reduction.scope.height
@@ -304,8 +298,7 @@ class Validator:
             case voting.Decided(certificate=certificate):
                 self._on_decided(certificate)
             case voting.Accuse(evidence=evidence):
-                if voting.Defence.EVIDENCE not in self.seat.setting.defences_off:
-                    self.window.add_evidence(evidence, self.now_s)
+                self.out += accuse(self.seat, self.window, evidence, self.now_s)
             case voting.Closed():
                 self._close()
             case voting.Forked(first=first, second=second):

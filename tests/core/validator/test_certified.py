@@ -222,6 +222,27 @@ def test_evidence_that_came_too_late_goes_into_the_next_decision() -> None:
     assert one.machine.window.evidence_held() == ()
 
 
+def test_evidence_is_told_to_the_others_at_each_height_until_it_is_included() -> None:
+    one = chair(0)
+    one.see(*liar_votes(1))
+    (found,) = one.sent("evidence")
+    decision = follow(FIRST, choices(FIRST, updates(), all_present(FIRST)))
+    one.give(Adopted(decision))
+    assert one.sent("evidence") == [found, found]
+    suspending = follow(decision, choices(decision, updates(decision), evidence=(found,)))
+    one.give(Adopted(suspending))
+    assert one.sent("evidence") == [found, found]
+
+
+def test_evidence_that_others_found_or_oneself_before_a_crash_is_held() -> None:
+    for finder in (VALIDATORS[2], VALIDATORS[0]):
+        one = chair(0)
+        told = seal(finder, "evidence", SETTING.scope(2), two_faces(2, VALIDATORS[1]))
+        one.see(told)
+        assert one.machine.window.evidence_held() == (told.content,)
+        assert one.sent("evidence") == []
+
+
 def test_i01_without_its_defence_evidence_is_ignored() -> None:
     lax = replace(SETTING, defences_off=frozenset({Defence.EVIDENCE}))
     for setting, found in ((SETTING, 1), (lax, 0)):
