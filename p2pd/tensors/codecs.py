@@ -70,7 +70,11 @@ class Codec:
 
 
 def codec_of(name: str, model: Schema) -> Codec:
-    file = update_schema(model, name)
+    """Raises RemoteError: there is no codec of that name."""
+    try:
+        file = update_schema(model, name)
+    except ValueError as error:
+        raise RemoteError(str(error)) from error
     numbers = {tensor.name: number for number, tensor in enumerate(file.tensors)}
     places = []
     for tensor in model.tensors:

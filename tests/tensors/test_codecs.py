@@ -226,3 +226,8 @@ def test_the_steps_of_a_lease_that_did_not_start_from_the_base_are_put_onto_it(
     values = made.values(TensorFile(tmp_path / "update"), base, 0, slice(0, COUNT))
     assert np.abs(values - 10.5).max() < 0.01
     assert decode(encode(values, "F32"), "F32").tolist() == values.tolist()
+
+
+def test_i08_an_unknown_codec_is_refused_by_name() -> None:
+    with pytest.raises(RemoteError, match=r"codec 'f31' is none of f32"):
+        codec_of("f31", ONE)
