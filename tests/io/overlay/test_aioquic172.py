@@ -11,7 +11,15 @@ from aioquic.quic.connection import QuicConnection
 from aioquic.quic.recovery import QuicPacketPacer
 
 from p2pd.io.overlay import congestion
-from p2pd.io.overlay._aioquic172 import ALPN, GranularPacer, Quic, QuicLimits, configuration
+from p2pd.io.overlay._aioquic172 import (
+    ALPN,
+    BULK_ACK_S,
+    GRANULARITY_S,
+    GranularPacer,
+    Quic,
+    QuicLimits,
+    configuration,
+)
 from p2pd.io.overlay.identity import certificate
 from tests.io.overlay.bench import LIMITS, identity
 
@@ -370,3 +378,75 @@ def released(pacer: QuicPacketPacer, now_s: float) -> int:
         pacer.update_after_send(now_s)
         count += 1
     return count
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_streams_arrive_whole_whichever_way_packets_are_filled(
+    own: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not own:
+        monkeypatch.setattr(Quic, "_write_application", QuicConnection._write_application)
+    pair = Pair(dataclasses.replace(LIMITS, streams=4, connection_window_bytes=2**19))
+    sent = {stream: bytes([stream]) * (50_000 + stream) for stream in (0, 4, 8)}
+    for stream, data in sent.items():
+        pair.client.send_stream_data(stream, data, end_stream=True)
+    received = dict.fromkeys(sent, b"")
+    for _ in range(60):
+        pair.run(2)
+        for event in pair.at_server:
+            if isinstance(event, events.StreamDataReceived):
+                received[event.stream_id] += event.data
+                pair.server.read(event.stream_id, len(event.data), wanted=not event.end_stream)
+        pair.at_server.clear()
+    assert received == sent
+    assert not endings(pair.at_client)
+
+
+def test_packets_of_nothing_but_data_are_filled_without_looking_for_more() -> None:
+    pair = Pair()
+    pair.client.send_stream_data(0, bytes(100))
+    path = pair.client._network_paths[0]
+    assert pair.client._only_streams(path, pair.now_s)
+    pair.client.send_ping(1)
+    assert not pair.client._only_streams(path, pair.now_s)
+    pair.run(5)
+    assert pair.client._only_streams(path, pair.now_s)
+    pair.client.reset_stream(0, 1)
+    assert not pair.client._only_streams(path, pair.now_s)
+
+
+def test_streams_share_packets_by_turns() -> None:
+    pair = Pair(dataclasses.replace(LIMITS, streams=4))
+    for stream in (0, 4, 8):
+        pair.client.send_stream_data(stream, bytes(20_000))
+    pair.run(2)
+    first = [e.stream_id for e in pair.at_server if isinstance(e, events.StreamDataReceived)]
+    assert set(first) == {0, 4, 8}
+
+
+def test_a_bulk_is_acknowledged_less_often_and_little_at_once() -> None:
+    pair = Pair(
+        dataclasses.replace(LIMITS, request_window_bytes=2**20, connection_window_bytes=2**21)
+    )
+    pair.client.send_stream_data(0, bytes(500))
+    pair.run(5)
+    assert pair.server._ack_delay == GRANULARITY_S
+    pair.client.send_stream_data(0, bytes(2**19))
+    slowest = 0.0
+    for _ in range(50):
+        pair.run(1)
+        slowest = max(slowest, pair.server._ack_delay)
+    assert slowest == BULK_ACK_S < 0.025
+
+
+def test_the_ids_of_streams_must_be_used_in_order() -> None:
+    pair = Pair(dataclasses.replace(LIMITS, streams=4))
+    ids = []
+    for _ in range(3):  # as open_stream does: written to at once, so that the next id is another
+        ids.append(pair.client.get_next_available_stream_id())
+        pair.client.send_stream_data(ids[-1], b"")
+    assert ids == [0, 4, 8]
+    pair = Pair(dataclasses.replace(LIMITS, streams=4))
+    pair.client.send_stream_data(4, b"?")
+    with pytest.raises(ValueError, match="finished stream"):
+        pair.client.send_stream_data(0, b"?")
