@@ -8,6 +8,7 @@ from p2pd.config.fleet import load_fleet
 from p2pd.config.loading import Override, load
 from p2pd.config.node import NODE_TABLES
 from p2pd.config.render import describe
+from p2pd.daemon.publish import PUBLISH_TABLES
 from p2pd.io.overlay.settings import OverlaySettings
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -24,8 +25,32 @@ def reference() -> str:
     return HEADER + describe(TABLES)
 
 
+REVISION_HEADER = """\
+# Every setting of a revision, for p2pd experiment publish --from FILE, with its meaning, type and
+# default. To set one, remove the # before it, or say --set TABLE.KEY=VALUE.
+
+"""
+
+
+def revision_reference() -> str:
+    return REVISION_HEADER + describe(PUBLISH_TABLES)
+
+
 def rewrite() -> None:
     (CONFIGS / "reference.toml").write_text(reference(), encoding="utf-8")
+    (CONFIGS / "revision.toml").write_text(revision_reference(), encoding="utf-8")
+
+
+def test_the_reference_of_a_revision_is_up_to_date_and_loads_to_the_defaults() -> None:
+    path = CONFIGS / "revision.toml"
+    assert path.read_text(encoding="utf-8") == revision_reference(), (
+        "run: python -c 'from tests.config.test_files import rewrite; rewrite()'"
+    )
+    required = [
+        Override("--set", "revision", key, "x")
+        for key in ("study", "experiment", "name", "workload")
+    ]
+    assert load(path, PUBLISH_TABLES, required) == load(None, PUBLISH_TABLES, required)
 
 
 def test_the_reference_is_up_to_date_and_loads_to_the_defaults() -> None:
