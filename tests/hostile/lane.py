@@ -27,8 +27,11 @@ from tests.hostile.attack import ATTACKS
 VALIDATORS = ("validator1", "validator2", "validator3")
 VICTIM = "validator1"
 LOG_MOST = 2**20
-GROWTH_MOST_MB = 40.0
-"""Under one attack. Histories fill up meanwhile, which is some 10 MB a minute until they are full."""
+GROWTH_MOST_MB = 64.0
+"""Under one attack: forty links of rogues, and what all unfinished messages may hold.
+
+Histories fill up meanwhile, which is some 10 MB a minute until they are full.
+"""
 TICKS_S = os.sysconf("SC_CLK_TCK")
 
 
