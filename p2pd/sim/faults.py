@@ -32,6 +32,8 @@ class FaultSet(Enum):
     """Wall clocks that are wrong."""
     IDENTITY = "identity"
     """A node that comes back with an old data directory, or lives twice."""
+    LIARS = "liars"
+    """Nodes of every role that break the rules, as many as the set of validators withstands."""
     ALL = "all"
 
     def has(self, kind: "FaultSet") -> bool:

@@ -1,7 +1,7 @@
 """A whole fleet in one process: the real core, wire, node and roles, on a network and stores in memory."""
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from hashlib import sha256
 from random import Random
@@ -25,6 +25,7 @@ from p2pd.core.revision import (
     WorkloadSpec,
 )
 from p2pd.core.signed import Signed
+from p2pd.core.voting.events import Defence
 from p2pd.core.work import MILLION, MergeRule
 from p2pd.node.discovery import Seed
 from p2pd.node.node import Node, Parts
@@ -35,11 +36,12 @@ from p2pd.sim.breaking import Audience, ledger_of, math_of, setting_for, setting
 from p2pd.sim.breaks import Break
 from p2pd.sim.checkers import Checkers
 from p2pd.sim.faults import Cut, Fault, Weather, apply_faults
-from p2pd.sim.liars import LyingWorker
+from p2pd.sim.liars import Lie, LyingWorker
 from p2pd.sim.liveness import Pulse
 from p2pd.sim.lives import Life, Lives
 from p2pd.sim.lying import REMEMBERED, LyingLane
 from p2pd.sim.lying_validators import tongue_of
+from p2pd.sim.lying_workers import worker_tongue_of
 from p2pd.sim.network import MemoryNetwork
 from p2pd.sim.run import run_seeded
 from p2pd.sim.shape import FAULTS_END_S, FleetShape
@@ -207,12 +209,16 @@ class SimFleet:
     def _lane(self, node: Node, life: Life) -> WatchedLane:
         setting = setting_for(node, self.setting, self.shape.broken)
         lie = self.lies.get(life.name)
+        if lie is Lie.TURNCOAT:
+            setting = replace(setting, defences_off=setting.defences_off | {Defence.LOCK})
         if lie is None:
             lane = WatchedLane(node, setting, self.revision, node.plugin)
         else:
             lane = LyingLane(node, setting, self.revision, node.plugin)
             lane.lie, lane.unsaid, lane.past = lie, set(), self.pasts[life.name]
-            lane.tongue = tongue_of(lie, lane.sign, Random(f"{self.seed}/{life.name}/lies"))
+            dice = Random(f"{self.seed}/{life.name}/lies")
+            tongue = tongue_of(lie, lane.sign, dice) or worker_tongue_of(lie, lane.sign)
+            lane.tongue = tongue
         lane.checkers, lane.name = self.checkers, life.name
         lane.credulous = self.shape.broken is Break.SIGNATURES
         lane.voted = partial(

@@ -1,16 +1,15 @@
 """Nodes of a simulated fleet that break the rules in one way each, with nothing but their own key.
 
-Here are trainers and reducers; of validators p2pd.sim.lying_validators.
+How trainers and reducers tell them is in p2pd.sim.lying_workers, how validators do in p2pd.sim.lying_validators.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from random import Random
 from typing import Any
 
 from p2pd.core.artifact import ArtifactKind
-from p2pd.core.messages import Reduction, Update
-from p2pd.core.reducer import with_other_head
 from p2pd.core.signed import Signed
 from p2pd.core.work import EvaluateJob, Evaluation, TrainJob, TrainResult, WorkloadInfo
 from p2pd.ports import Worker
@@ -30,9 +29,21 @@ class Lie(Enum):
     """It hands in its first update again and again."""
     TWICE = "twice"
     """It publishes two updates for one lease."""
+    GONE = "gone"
+    """Its updates name bytes that do not exist."""
+    UNASKED = "unasked"
+    """It hands in work without a lease."""
+    OLD = "old"
+    """It says its updates of older windows again."""
+    CONFIDE = "confide"
+    """It tells one validator of its update, and gives its bytes to nobody else."""
     # Reducers
     WRONG_MERGE = "wrong merge"
     """It names another head than the merge gives."""
+    LATE = "late"
+    """Its merge comes a height later."""
+    ABSENT = "absent"
+    """It offers to merge, and never does."""
     # Validators
     SPLIT = "split"
     """It votes for a decision before some and for none before the others; proposals likewise."""
@@ -49,6 +60,18 @@ class Lie(Enum):
     """It puts into its proposals what others never signed."""
     REVENANT = "revenant"
     """It says again what others said at the same height of an earlier term."""
+    TURNCOAT = "turncoat"
+    """It votes against its own locks."""
+    SILENT = "silent"
+    """It neither votes nor proposes."""
+    WITHHOLD = "withhold"
+    """Its proposals reach some of the others, or nobody."""
+    CENSOR = "censor"
+    """It leaves a trainer out."""
+    UNFETCHABLE = "unfetchable"
+    """It proposes updates that nobody can fetch."""
+    HOARD = "hoard"
+    """It serves no update, so that it may be the only one to have what it proposes."""
     TWO_VOTES = "two votes"
     """It votes for and against everything, before everybody."""
 
@@ -84,13 +107,52 @@ class LyingWorker:
 Sign = Callable[[str, Any, Any], Signed[Any]]
 
 
-def retold(lie: Lie, signed: Signed[Any], sign: Sign) -> tuple[Signed[Any], ...]:
-    """What a lying trainer or reducer publishes in place of an honest object."""
-    content = signed.content
-    if lie is Lie.TWICE and isinstance(content, Update):
-        second = replace(content, steps=content.steps + 1)
-        return (signed, sign(signed.kind, signed.scope, second))
-    if lie is Lie.WRONG_MERGE and isinstance(content, Reduction):
-        other = replace(content, merged=with_other_head(content.merged))
-        return (sign(signed.kind, signed.scope, other),)
-    return (signed,)
+TRAINERS_LIES = (
+    Lie.GARBAGE,
+    Lie.GREED,
+    Lie.REPLAY,
+    Lie.TWICE,
+    Lie.GONE,
+    Lie.UNASKED,
+    Lie.OLD,
+    Lie.CONFIDE,
+)
+REDUCERS_LIES = (Lie.WRONG_MERGE, Lie.LATE, Lie.ABSENT)
+VALIDATORS_LIES = (
+    Lie.SPLIT,
+    Lie.DESERT,
+    Lie.FALSE_JUST,
+    Lie.REPEAT,
+    Lie.HASTE,
+    Lie.FORGE,
+    Lie.REVENANT,
+    Lie.TWO_VOTES,
+    Lie.TURNCOAT,
+    Lie.SILENT,
+    Lie.WITHHOLD,
+    Lie.CENSOR,
+    Lie.UNFETCHABLE,
+    Lie.HOARD,
+)
+LYING_SHARE = 0.4
+"""How often a node lies, where the fleet survives it."""
+
+
+def draw_liars(
+    seed: int, weights: Mapping[str, int], spare: int, workers: Sequence[str]
+) -> tuple[tuple[str, Lie], ...]:
+    """Who lies in a fleet, and how.
+
+    weights: of the validators; together the liars weigh no more than spare. One trainer stays honest.
+    """
+    dice = Random(f"{seed}/liars")
+    found: list[tuple[str, Lie]] = []
+    for name in dice.sample(sorted(weights), len(weights)):
+        if weights[name] <= spare and dice.random() < LYING_SHARE:
+            spare -= weights[name]
+            found.append((name, dice.choice(VALIDATORS_LIES)))
+    for name in workers:
+        lies = REDUCERS_LIES if name.startswith("reducer") else TRAINERS_LIES
+        if name != "trainer1" and dice.random() < LYING_SHARE:
+            found.append((name, dice.choice(lies)))
+    return tuple(sorted(found))

@@ -5,14 +5,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from p2pd.core.decision import Decision, Record
-from p2pd.core.ids import ObjectId, PeerId
+from p2pd.core.ids import ArtifactId, ObjectId, PeerId
 from p2pd.core.signed import Signed
 from p2pd.core.talk import Holdings, Objects, dump_talk
 from p2pd.node.lane import Lane
-from p2pd.node.neighbours import VALIDATOR
+from p2pd.node.neighbours import JUDGES, VALIDATOR
 from p2pd.ports import Link
-from p2pd.sim.liars import Lie, retold
-from p2pd.sim.lying_validators import Scene, Told, Tongue
+from p2pd.sim.liars import Lie
+from p2pd.sim.tongues import Scene, Told, Tongue
 from p2pd.sim.watched import WatchedLane
 from p2pd.wire.envelope import dump
 
@@ -22,20 +22,15 @@ REMEMBERED = 2000
 
 class LyingLane(WatchedLane):
     lie: Lie
-    tongue: Tongue | None = None
-    """Of a validator."""
+    tongue: Tongue
     past: deque[Signed[Any]]
     """What it heard in all its lives."""
     unsaid: set[ObjectId]
     """What its machine believes to have said."""
 
     async def publish(self, signed: Signed[Any]) -> None:
-        if self.tongue is None:
-            for one in retold(self.lie, signed, self.sign):
-                await Lane.publish(self, one)
-        else:
-            self.unsaid.add(signed.id)
-            self._say(self.tongue.tell(signed, self._scene()))
+        self.unsaid.add(signed.id)
+        self._say(self.tongue.tell(signed, self._scene()))
 
     def _say(self, told: Iterable[Told]) -> None:
         for each in told:
@@ -55,6 +50,7 @@ class LyingLane(WatchedLane):
             self.setting.scope(self.pool.height),
             self.setting.members(self.decision.state.suspended),
             frozenset(link.peer for link in links if VALIDATOR in link.hello.roles),
+            frozenset(link.peer for link in links if not JUDGES.isdisjoint(link.hello.roles)),
             tuple(one for one in self.pool.held.values() if one.author != self.key),
             self.past,
         )
@@ -72,13 +68,17 @@ class LyingLane(WatchedLane):
             return  # a liar knows what it said, and its machine must not find out
         Lane.receive(self, signed, source)
         self.past.append(signed)
-        if self.tongue is not None:
-            self._say(self.tongue.hear(signed, self._scene()))
+        self._say(self.tongue.hear(signed, self._scene()))
 
     def _move_on(self, decision: Decision) -> None:
         super()._move_on(decision)
-        if self.tongue is not None:
-            self._say(self.tongue.enter(self._scene()))
+        self._say(self.tongue.enter(self._scene()))
+
+    def may_have(self, peer: PeerId, artifact: ArtifactId) -> bool:
+        if self.lie not in (Lie.CONFIDE, Lie.HOARD) or artifact not in self.private:
+            return Lane.may_have(self, peer, artifact)
+        confidant = next(iter(sorted(self._scene().others)), None)
+        return self.lie is Lie.CONFIDE and peer == confidant
 
     def on_holdings(self, link: Link, holdings: Holdings) -> int:
         """Passes on what others said, never what its machine believes to have said itself."""

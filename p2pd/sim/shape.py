@@ -8,7 +8,7 @@ from p2pd.core.work import MILLION, OuterRule
 from p2pd.sim.breaks import ATTACKS, Break
 from p2pd.sim.drawing import Named, draw_faults
 from p2pd.sim.faults import Fault, FaultSet
-from p2pd.sim.liars import Lie
+from p2pd.sim.liars import Lie, draw_liars
 
 FAULTS_END_S = 90.0
 PLAIN_MEAN = OuterRule("mean", MILLION, 0)
@@ -73,6 +73,8 @@ class FleetShape:
         return replace(
             self,
             broken=broken,
+            drawn=False,
+            weights=(),
             validators=attack.validators,
             quorum=attack.quorum,
             liars=attack.liars,
@@ -82,8 +84,18 @@ class FleetShape:
         )
 
     def of_seed(self, seed: int) -> "FleetShape":
-        if not self.drawn:
-            return self
+        """With what this seed draws: the validators, and who of all nodes lies."""
+        shape = self._with_set(seed) if self.drawn else self
+        if shape.liars or shape.broken is not None or not shape.faults.has(FaultSet.LIARS):
+            return shape
+        names = shape.names()
+        weights = {name: shape.weight_of(name) for name in names if name.startswith("validator")}
+        bound = Thresholds(sum(weights.values()), shape.quorum)
+        spare = min(bound.lying_max, bound.crashed_max)
+        workers = [name for name in names if name.startswith(("reducer", "trainer"))]
+        return replace(shape, liars=draw_liars(seed, weights, spare, workers))
+
+    def _with_set(self, seed: int) -> "FleetShape":
         dice = Random(f"{seed}/set")
         chosen: ValidatorSet = dice.choices([one for one, _ in SETS], [n for _, n in SETS])[0]
         count = len(chosen.weights)
