@@ -23,9 +23,10 @@ SIZES_MB = (0.94, 100.0, 400.0)
 STEPS = ("publish", "fetch", "screen", "merge", "evaluate", "vote", "adopt")
 """One ends where the next begins."""
 MB = 1e6
-WARM_UP = 3
-"""Trainers join one by one, and the first window builds every workload."""
 SMALL_MB = 10.0
+SMALL_WINDOWS, LARGE_WINDOWS = 20, 2
+SMALL_WARM_UP, LARGE_WARM_UP = 3, 1
+"""Trainers join one by one, and the first window builds every workload: it is long if it is large."""
 LIMIT_S = 900.0
 FLOOR_BYTES = 64 * 2**20
 
@@ -33,8 +34,10 @@ FLOOR_BYTES = 64 * 2**20
 def run(options: Options) -> Sequence[Row]:
     rows: list[Row] = []
     for size_mb in options.sizes_mb or SIZES_MB:
-        measured = options.repeats or (20 if size_mb <= SMALL_MB else 3)
-        shape = Shape(megabytes=size_mb, windows=WARM_UP + measured, warm_up=WARM_UP)
+        small = size_mb <= SMALL_MB
+        warm_up = SMALL_WARM_UP if small else LARGE_WARM_UP
+        measured = options.repeats or (SMALL_WINDOWS if small else LARGE_WINDOWS)
+        shape = Shape(megabytes=size_mb, windows=warm_up + measured, warm_up=warm_up)
         with tempfile.TemporaryDirectory(prefix="p2pd-bench-") as directory:
             found = trio.run(run_fleet, Path(directory), shape, LIMIT_S, options.say)
             rows += report(shape, found, _floors(shape, Path(directory)))

@@ -19,9 +19,12 @@ from p2pd.tensors.calls import FRAME_BYTES_MAX, Answer, Call, CallKind, MergeAns
 from p2pd.tensors.frames import read_frame, write_frame
 from p2pd.tensors.golden import self_test
 from p2pd.tensors.inspection import inspect
+from p2pd.tensors.layout import layout_of
 from p2pd.tensors.merge import merge
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
+SMALL_BYTES = 8 * 2**20
+"""A smaller model is merged before threads have started."""
 
 
 def main(arguments: list[str]) -> None:
@@ -67,6 +70,8 @@ def carry_out(call: Call, threads: int) -> bytes:
         case CallKind.MERGE:
             outer = Path(call.outer_output) if call.outer_output else None
             job = decode(MergeJob, call.job, limit_bytes=FRAME_BYTES_MAX)
+            if layout_of(job.schema.tensors).size_bytes < SMALL_BYTES:
+                threads = 1
             done = merge(paths, job, Path(call.output), outer_path=outer, threads=threads)
             return encode(MergeAnswer(*done))
         case CallKind.SELF_TEST:

@@ -62,7 +62,7 @@ def test_the_same_message_is_written_once_and_then_counted() -> None:
 
 
 def test_i09_messages_of_one_place_are_bounded_however_much_they_differ() -> None:
-    """Refused a hundred times a second for a minute, from ever new peers."""
+    """Case J4: refused a hundred times a second for a minute, from ever new peers."""
     bench = Bench()
     with logging_to(bench) as log:
         for n in range(6000):

@@ -33,6 +33,7 @@ async def careless() -> None:
 def test_i12_a_stall_is_logged_with_its_task_and_stack_while_it_lasts(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """Case F6."""
     health = Health()
 
     async def main() -> None:

@@ -25,7 +25,7 @@ async def all_meet(bench: Bench, *names: str) -> None:
 
 
 def test_nodes_find_each_other_again_with_every_seed_dead(tmp_path: Path, built: Built) -> None:
-    """Who was there goes on; one that restarts, and one that is new, come in without it."""
+    """Case A1: who was there goes on; one that restarts, and one that is new, come in without it."""
 
     async def main() -> None:
         with trio.fail_after(LIMIT_S):
