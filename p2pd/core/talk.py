@@ -37,6 +37,16 @@ class Tip:
 
 
 @dataclass(frozen=True, slots=True)
+class Decided:
+    """Control: what this node has just adopted, for a neighbour that follows; in place of the Tip."""
+
+    revision: RevisionId
+    height: int
+    decision: DecisionId
+    record: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Inventory:
     """Control: the objects of open heights that this node holds; the receiver sends what is missing."""
 
@@ -130,6 +140,7 @@ class GetRevision:
 Talk = (
     Objects
     | Tip
+    | Decided
     | Inventory
     | Holdings
     | GetManifest
@@ -147,6 +158,7 @@ _TAGS: dict[int, type[Talk]] = {
     2: Tip,
     3: Inventory,
     4: Holdings,
+    5: Decided,
     16: GetManifest,
     17: GetChunk,
     18: GetRecords,

@@ -1,6 +1,7 @@
 """Learns certified decisions from peers that are ahead, and looks at those that decided otherwise. Seconds."""
 
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import trio
@@ -9,7 +10,7 @@ from p2pd.core.decision import Decision, Record
 from p2pd.core.derive import Setting
 from p2pd.core.encoding import decode
 from p2pd.core.ids import DecisionId, PeerId
-from p2pd.core.talk import GetFarthest, GetRecords, Records, dump_talk
+from p2pd.core.talk import Decided, GetFarthest, GetRecords, Records, dump_talk
 from p2pd.errors import RemoteError, UnreachableError
 from p2pd.node.fork_watch import Watch
 from p2pd.ports import Transport
@@ -51,6 +52,8 @@ class CatchUp:
         """They have not answered yet."""
         self._vain: Counter[PeerId] = Counter()
         """How often a peer said that it was ahead and had nothing that holds."""
+        self._brought: tuple[PeerId, Decided] | None = None
+        """Handed over unasked, and not looked at yet."""
         self._news = trio.Event()
 
     def heard(self, peer: PeerId, height: int, decision: DecisionId) -> None:
@@ -62,6 +65,16 @@ class CatchUp:
             self._apart[peer] = height
             self._news.set()
 
+    def brought(self, peer: PeerId, decided: Decided) -> None:
+        """A peer hands over what it has just adopted. Nothing of it is looked at but the one that is due next."""
+        due = decided.height == self._chain.decision.height + 1
+        if due and self._brought is None:
+            self._brought = peer, decided
+            self._news.set()
+        elif not due:
+            self.heard(peer, decided.height, decided.decision)
+        # Others bring the same: if the first one does not hold, what they say with their next tip will be asked for.
+
     async def run(self) -> None:
         """Asks one peer after the other, until cancelled."""
         self._asked.clear()
@@ -70,12 +83,27 @@ class CatchUp:
             while True:
                 await self._news.wait()
                 self._news = trio.Event()
+                await self._take_brought()
                 while (peer := self._next()) is not None:
                     self._asked.add(peer)
                     done = trio.Event()
                     nursery.start_soon(self._ask, peer, done)
                     with trio.move_on_after(PATIENCE_S):
                         await done.wait()
+
+    async def _take_brought(self) -> None:
+        if self._brought is None:
+            return
+        peer, decided = self._brought
+        try:
+            if decided.height == self._chain.decision.height + 1:
+                await self._take(peer, decided.record, self._chain.adopt)
+        except UnreachableError:
+            pass  # another will know
+        except RemoteError as error:
+            self._part(peer, error)
+        finally:
+            self._brought = None
 
     def _next(self) -> PeerId | None:
         apart = next((peer for peer in self._apart if peer not in self._asked), None)
@@ -98,15 +126,18 @@ class CatchUp:
         except UnreachableError:
             pass  # another will know
         except RemoteError as error:
-            why = f"its decisions do not hold: {error}"
-            self._chain.offended(peer, why)
-            self._transport.disconnect(peer, why)
+            self._part(peer, error)
         self._asked.discard(peer)
         if not grew:
             self._ahead.pop(peer, None)
             self._note_vain(peer)
         self._news.set()
         done.set()
+
+    def _part(self, peer: PeerId, error: RemoteError) -> None:
+        why = f"its decisions do not hold: {error}"
+        self._chain.offended(peer, why)
+        self._transport.disconnect(peer, why)
 
     def _note_vain(self, peer: PeerId) -> None:
         """Whoever promises in vain is asked after the others."""
@@ -138,10 +169,22 @@ class CatchUp:
         if data is None:
             return False
         for encoded in decode(Records, data, limit_bytes=RECORDS_BYTES).records:
-            record = load_record(encoded, setting.genesis.network)
-            header, last = record.decision.header, self._chain.decision
-            if header.height == last.height + 1 and header.previous != last.id:
-                await self._watch.compare(peer, last.height)
+            if not await self._take(peer, encoded, take):
                 return False
-            await take(record)
         return self._chain.decision.height > before
+
+    async def _take(
+        self, peer: PeerId, encoded: bytes, take: Callable[[Record], Awaitable[None]]
+    ) -> bool:
+        """False if the record goes on from another decision than this node's: there may be a fork.
+
+        Raises:
+            RemoteError: it does not hold.
+        """
+        record = load_record(encoded, self._chain.setting.genesis.network)
+        header, last = record.decision.header, self._chain.decision
+        if header.height == last.height + 1 and header.previous != last.id:
+            await self._watch.compare(peer, last.height)
+            return False
+        await take(record)
+        return True

@@ -114,15 +114,16 @@ class Chronicle:
     def _height(self, key: bytes) -> int:
         return int.from_bytes(key[len(self._revision) :])
 
-    async def adopt(self, record: Record) -> None:
-        """Stores a decision and forgets what concerned only the heights before it."""
-        height = record.decision.height
-        writes = [Write(Table.DECISIONS, place(self._revision, height), dump_record(record))]
+    async def adopt(self, record: Record) -> bytes:
+        """Stores a decision and forgets what concerned only the heights before it. Returns the encoded record."""
+        height, encoded = record.decision.height, dump_record(record)
+        writes = [Write(Table.DECISIONS, place(self._revision, height), encoded)]
         for table, open_heights in ((Table.OBJECTS, self._lookahead), (Table.VOTING, 0)):
             rows = self._ledger.scan(table, self._revision)
             end = place(self._revision, max(0, height + 1 - open_heights))
             writes += [Write(table, key, None) for key, _ in rows if key < end]
         await self._ledger.commit(writes)
+        return encoded
 
     def votes(self, height: int) -> bytes | None:
         return self._ledger.get(Table.VOTING, place(self._revision, height))

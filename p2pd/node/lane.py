@@ -17,7 +17,7 @@ from p2pd.core.messages import Choices, Report, Update
 from p2pd.core.pool import Admission, Pool
 from p2pd.core.revision import SignedRevision
 from p2pd.core.signed import Scope, Signed, T
-from p2pd.core.talk import GetChoices, Holdings, Inventory, Objects, Tip, dump_talk
+from p2pd.core.talk import Decided, GetChoices, Holdings, Inventory, Objects, Tip, dump_talk
 from p2pd.core.validator.body import load_body
 from p2pd.core.validator.events import Adopted, ObjectSeen
 from p2pd.errors import NoRoomError, RemoteError, StoreError, UnreachableError
@@ -151,8 +151,9 @@ class Lane:
             check_certified(self.setting, self.decision, record)
             choices = self.open_choices(record.decision.choices)
             check_derived(self.setting, self.decision, record, choices)
-            await self.chronicle.adopt(record)
+            encoded = await self.chronicle.adopt(record)
             self._move_on(record.decision)
+            self._tell_decided(encoded)
             await self._heads.keep_for_good(record.decision)
 
     async def leap(self, record: Record) -> None:
@@ -162,8 +163,9 @@ class Lane:
                 return
             check_jump(self.setting, self.decision, record)
             skipped = record.decision.height - self.decision.height - 1
-            await self.chronicle.adopt(record)
+            encoded = await self.chronicle.adopt(record)
             self._move_on(record.decision)
+            self._tell_decided(encoded)
             await self._heads.keep_for_good(record.decision)
             log.info("leapt to height %d over %d decisions", record.decision.height, skipped)
 
@@ -177,11 +179,15 @@ class Lane:
             if isinstance(signed.content, Update):
                 self._guard(signed.content.artifact)
         self.history.append(self.steps.turn(decision, trio.current_time()))
-        self._neighbours.tell_all(self._tip())
         self.inbox.put(Adopted(decision))
         for signed in waited:
             self._take(signed, None)
         self._calm.set()
+
+    def _tell_decided(self, encoded: bytes) -> None:
+        decision = self.decision
+        decided = Decided(self.setting.revision.id, decision.height, decision.id, encoded)
+        self._neighbours.tell_decided(decided, self._tip(), self._has_seat)
 
     def _guard(self, artifact: ArtifactId) -> None:
         """An update that is not decided: kept, and served to those who judge it only."""
@@ -350,6 +356,10 @@ class Lane:
         if batch:
             self._hub.transport.send(link.peer, dump_talk(Objects(tuple(batch))))
         return len(objects)
+
+    def on_decided(self, peer: PeerId, decided: Decided) -> None:
+        if self.forks.fork is None:
+            self._catch_up.brought(peer, decided)
 
     def on_tip(self, peer: PeerId, height: int, decision: DecisionId) -> None:
         if self.forks.fork is None:

@@ -1,14 +1,17 @@
 """Whom a lane tells what: all its neighbours, those that need it, or a few of them at a time."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from p2pd.core.ids import PeerId
+from p2pd.core.talk import Decided, dump_talk
 from p2pd.ports import Link, Transport
 
 FOR_ALL = frozenset({"report"})
 VALIDATOR = "validator"
 JUDGES = frozenset({VALIDATOR, "reducer", "bootstrap"})
 """Roles that need what is said about an open window; seeds pass it on."""
+BROUGHT_BYTES = 2**17
+"""A record up to this size is handed over unasked."""
 FEW = 4
 """Neighbours that are shown an inventory at a time: what is lost comes from any of them."""
 
@@ -26,6 +29,15 @@ class Neighbours:
     def tell_all(self, message: bytes) -> None:
         for link in self._transport.links():
             self._transport.send(link.peer, message)
+
+    def tell_decided(
+        self, decided: Decided, tip: bytes, has_seat: Callable[[PeerId], bool]
+    ) -> None:
+        """Validators hand followers the record, which would ask for it; all others say how far they are."""
+        brings = has_seat(self._transport.peer) and len(decided.record) <= BROUGHT_BYTES
+        message = dump_talk(decided) if brings else tip
+        for link in self._transport.links():
+            self._transport.send(link.peer, tip if has_seat(link.peer) else message)
 
     def tell_few(self, message: bytes) -> None:
         for link in self._next_few():

@@ -15,6 +15,7 @@ from p2pd.core.health import Health
 from p2pd.core.ids import ArtifactId, PeerId, RevisionId, digest, peer_id, short
 from p2pd.core.revision import SignedRevision
 from p2pd.core.talk import (
+    Decided,
     GetChoices,
     GetChunk,
     GetFarthest,
@@ -169,13 +170,15 @@ class Node:
                     self._on_object(peer, envelope)
                 except RemoteError as error:  # the others in the batch are none the worse
                     self._blame(peer, error)
-        elif isinstance(talk, Tip | Inventory | Holdings):
+        elif isinstance(talk, Tip | Decided | Inventory | Holdings):
             # A neighbour may serve revisions that this node does not.
             lane, link = self.lanes.get(talk.revision), self._link(peer)
             if lane is None or link is None:
                 return
             if isinstance(talk, Tip):
                 lane.on_tip(peer, talk.height, talk.decision)
+            elif isinstance(talk, Decided):
+                lane.on_decided(peer, talk)
             elif isinstance(talk, Holdings):
                 self.conduct.charge(peer, lane.on_holdings(link, talk), trio.current_time())
             else:

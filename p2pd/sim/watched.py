@@ -85,6 +85,7 @@ class WatchedLane(Lane):
             if record.decision.header.previous == self.decision.id:
                 await self.chronicle.adopt(record)
                 self._move_on(record.decision)
+                self._neighbours.tell_all(self._tip())
         # The role and catching up may bring the same decision at a time.
         if self.told < self.decision.height and self.decision.id == record.decision.id:
             self.told = self.decision.height

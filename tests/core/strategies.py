@@ -28,6 +28,7 @@ from p2pd.core.messages import (
 from p2pd.core.revision import Canary, DataSpec, Revision, Schedule, SignedRevision
 from p2pd.core.signed import Signed
 from p2pd.core.talk import (
+    Decided,
     GetChoices,
     GetChunk,
     GetFarthest,
@@ -59,8 +60,8 @@ from p2pd.core.work import (
 )
 
 TALKS: tuple[type, ...] = (
-    Objects, Tip, Inventory, Holdings, GetManifest, GetChunk, GetHeld, GetRecords, GetPeers, GetRevision, GetChoices,
-    GetFarthest,
+    Objects, Tip, Decided, Inventory, Holdings, GetManifest, GetChunk, GetHeld, GetRecords, GetPeers, GetRevision,
+    GetChoices, GetFarthest,
 )  # fmt: skip
 CONTENTS: tuple[Any, ...] = (
     Vote, Proposal, Update, Beacon, Release, Reduction, Report, PeerRecord,
