@@ -62,6 +62,8 @@ class Holdings:
     revision: RevisionId
     height: int
     votes: exchange.Inventory
+    ask: bool
+    """The receiver says what it holds, after it has sent what is missing: the sender listens before it votes."""
 
 
 @dataclass(frozen=True, slots=True)

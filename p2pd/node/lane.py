@@ -20,6 +20,8 @@ from p2pd.core.signed import Scope, Signed, T
 from p2pd.core.talk import Decided, GetChoices, Holdings, Inventory, Objects, Tip, dump_talk
 from p2pd.core.validator.body import load_body
 from p2pd.core.validator.events import Adopted, ObjectSeen
+from p2pd.core.voting import exchange
+from p2pd.core.voting.events import PeerHeard
 from p2pd.errors import NoRoomError, RemoteError, StoreError, UnreachableError
 from p2pd.node.asking import first_answer
 from p2pd.node.catch_up import CatchUp
@@ -313,6 +315,9 @@ class Lane:
     def greet(self, link: Link) -> None:
         self._hub.transport.send(link.peer, self._tip())
         self._hub.transport.send(link.peer, self._inventory())
+        votes = self.role.holdings()
+        if votes is not None and self._has_seat(link.peer):
+            self._hub.transport.send(link.peer, self._holdings(votes, ask=self._listens()))
 
     def _tip(self) -> bytes:
         decision = self.decision
@@ -338,9 +343,16 @@ class Lane:
 
     def on_holdings(self, link: Link, holdings: Holdings) -> int:
         """Sends a validator the votes that it lacks of the height that both decide."""
-        if holdings.height == self.pool.height and self._has_seat(link.peer):
-            return self._send(link, self.role.lacking(holdings.votes))
-        return 0
+        if holdings.height != self.pool.height or not self._has_seat(link.peer):
+            return 0
+        sent = self._send(link, self.role.lacking(holdings.votes))
+        votes = self.role.holdings()
+        if votes is None:
+            return sent
+        self.inbox.put(PeerHeard(link.peer))
+        if holdings.ask:
+            self._hub.transport.send(link.peer, self._holdings(votes, ask=False))
+        return sent + holdings.ask
 
     def _has_seat(self, peer: PeerId) -> bool:
         """What a hello says costs nothing; comparing votes does."""
@@ -384,8 +396,15 @@ class Lane:
         votes = self.role.holdings()
         if votes is None:
             return
-        message = dump_talk(Holdings(self.setting.revision.id, self.pool.height, votes))
+        message = self._holdings(votes, ask=self._listens())
         self._neighbours.tell_validators(message)
+
+    def _holdings(self, votes: exchange.Inventory, *, ask: bool) -> bytes:
+        return dump_talk(Holdings(self.setting.revision.id, self.pool.height, votes, ask))
+
+    def _listens(self) -> bool:
+        voting = self.role.view().voting
+        return voting is not None and voting.listening
 
     def may_have(self, peer: PeerId, artifact: ArtifactId) -> bool:
         if artifact not in self.private:

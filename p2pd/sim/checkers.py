@@ -103,6 +103,12 @@ class Checkers:
         self.skipped.clear()
         self.windows = Windows(self.fail, setting, self.names, self.now_s)
 
+    def on_sending(self, name: str, signed: Signed[Any], stored: bytes) -> None:
+        """Called with what the disk holds of a validator's own messages when one is about to leave."""
+        if signed.encoded not in stored:
+            what = f"{name} sends a {signed.kind} of round {signed.content.round} that it has not stored"
+            self.fail("I10", signed.scope.height, what)
+
     def on_opened(self, name: str, decision: Decision) -> None:
         """Called with the decision at which a started node takes up its chain."""
         if decision.height < self.tips.get(name, 0):

@@ -63,6 +63,8 @@ class WatchedLane(Lane):
     async def publish(self, signed: Signed[object]) -> None:
         if signed.kind in ("vote", "proposal"):
             self.checkers.on_sent(signed)
+            if signed.scope.height == self.pool.height:  # what is over needs no memory
+                self.checkers.on_sending(self.name, signed, self.stored_votes() or b"")
         await Lane.publish(self, signed)
         if signed.kind == "vote":
             self.voted()

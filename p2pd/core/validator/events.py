@@ -6,6 +6,7 @@ from typing import Any
 from p2pd.core.decision import Decision, Record
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId
 from p2pd.core.signed import Signed
+from p2pd.core.voting.events import PeerHeard
 from p2pd.core.work import Evaluation, Inspection, InspectJob, Merged, MergeJob
 
 # Events
@@ -57,7 +58,16 @@ class ChoicesFetched:
     choices: bytes | None
 
 
-Event = ObjectSeen | Adopted | Fetched | Inspected | MergeDone | EvaluationDone | ChoicesFetched
+Event = (
+    ObjectSeen
+    | Adopted
+    | PeerHeard
+    | Fetched
+    | Inspected
+    | MergeDone
+    | EvaluationDone
+    | ChoicesFetched
+)
 
 # Effects, to be carried out in order; those that are jobs go on in the background
 

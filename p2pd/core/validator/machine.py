@@ -75,6 +75,9 @@ class Validator:
     bodies: dict[DecisionId, bytes] = field(default_factory=dict)
     """The choices behind values that others derived: here they must derive to the same."""
     inbox: deque[voting.Event] = field(default_factory=deque)
+    settled: bool = field(init=False, default=False)
+    """A height has begun since this process listened: its votes at it are all its own. Until then it may
+    have come back with an old data directory, and have voted at heights that it only learns of now."""
     entered: bool = field(init=False, default=False)
     out: list[Effect] = field(init=False, default_factory=list)
 
@@ -93,7 +96,12 @@ class Validator:
                 self._on_object(signed)
             case Adopted(decision=decision):
                 self._compare(self._check_of(decision.choices), decision.id)
+                self.settled = self.settled or not self.votes.listening
                 self._enter(decision, None)
+                if not self.settled:
+                    self._vote(voting.Resumed())
+            case voting.PeerHeard():
+                self._vote(event)
             case Fetched(artifact=artifact, here=here):
                 self._on_fetched(artifact, here)
             case Inspected():

@@ -48,7 +48,14 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """The process started with this height: listen before the first vote. The first event then."""
+    """An earlier life may have voted at this height: listen before the first vote. The first event then."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerHeard:
+    """A validator has said what it holds of this height, after it sent what this one lacked of it."""
+
+    peer: PeerId
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +106,17 @@ class BodyChecked:
     objective: bool
 
 
-Event = Close | Resumed | ProposalSeen | VoteSeen | CertificateSeen | Built | Checked | BodyChecked
+Event = (
+    Close
+    | Resumed
+    | PeerHeard
+    | ProposalSeen
+    | VoteSeen
+    | CertificateSeen
+    | Built
+    | Checked
+    | BodyChecked
+)
 
 # Effects
 
@@ -178,7 +195,7 @@ class RoundStarted:
 
 @dataclass(frozen=True, slots=True)
 class ForeignVote:
-    """My key signed what I have no memory of. This height is not voted in."""
+    """My key signed, while I was voting, what I have no memory of: another node has it."""
 
     message: Signed[Vote] | Signed[Proposal]
 

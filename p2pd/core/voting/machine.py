@@ -23,6 +23,7 @@ from p2pd.core.voting.events import (
     Event,
     Forked,
     Objection,
+    PeerHeard,
     ProposalSeen,
     Resumed,
     View,
@@ -109,6 +110,8 @@ class Machine:
                 self._take_certificate(certificate)
             case Resumed():
                 self._rules.listen(now_s)
+            case PeerHeard(peer):
+                self._rules.hear(peer, now_s)
             case _:
                 assert_never(event)
 
@@ -174,6 +177,10 @@ class Machine:
     def holders(self, value: DecisionId) -> tuple[PeerId, ...]:
         """Who can serve a decision of this height by now."""
         return self._box.holders(value)
+
+    @property
+    def listening(self) -> bool:
+        return self._rules.listening
 
     @property
     def certificate(self) -> Certificate | None:

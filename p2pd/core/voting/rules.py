@@ -6,7 +6,7 @@ Units: seconds. Source: docs/decision-protocol.md, sections 4 and 5.
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar, assert_never
 
-from p2pd.core.ids import DecisionId, PublicKey
+from p2pd.core.ids import DecisionId, PeerId, PublicKey
 from p2pd.core.signed import Scope, Signed
 from p2pd.core.votes import MAX_ROUND, NO_ROUND, Certificate, Reason, ReasonKind, Step, Vote
 from p2pd.core.voting.ballot import Ballot, Voter
@@ -73,6 +73,8 @@ class Rules:
         self._marks: set[Timer] = set()
         """Timers that this round armed: each is armed once."""
         self._wanted: set[DecisionId] = set()
+        self._heard: set[PeerId] = set()
+        """Validators that have said what they hold of this height."""
         self._building: int | None = None
         """The round that choices were asked for."""
 
@@ -85,9 +87,27 @@ class Rules:
         self._stand(closed=True)
 
     def listen(self, now_s: float) -> None:
-        """After a start no vote is sent until the others had time to be heard."""
+        """No vote is sent until the others had time to say what this key sent in an earlier life.
+
+        The time counts from when so many were heard that they and this one can decide: with fewer there is
+        nothing to vote for.
+        """
         self.listening = True
-        self._arm(Timer.LISTEN, now_s + propose_timeout_s(0))
+        self._end_listening_if_enough(now_s)
+
+    def hear(self, peer: PeerId, now_s: float) -> None:
+        self._heard.add(peer)
+        if self.listening:
+            self._end_listening_if_enough(now_s)
+
+    def _end_listening_if_enough(self, now_s: float) -> None:
+        weight = sum(
+            member.weight
+            for member in self._members.rows
+            if member.peer in self._heard or member.key == self._me
+        )
+        if weight >= self._members.quorum and Timer.LISTEN not in self._timers:
+            self._arm(Timer.LISTEN, now_s + propose_timeout_s(0))
 
     # Timers
 
@@ -342,4 +362,6 @@ class Rules:
             return
         self._stand(muted=True)
         self._timers.clear()
-        self.effects += [Persist(self.memory.encode()), ForeignVote(message)]
+        self.effects.append(Persist(self.memory.encode()))
+        if not self.listening:
+            self.effects.append(ForeignVote(message))

@@ -35,6 +35,7 @@ from p2pd.core.validator.events import (
 )
 from p2pd.core.validator.machine import Validator
 from p2pd.core.validator.seat import Seat
+from p2pd.core.voting.events import PeerHeard
 from p2pd.core.voting.timers import CheckTimes
 from p2pd.core.work import FULL, Evaluation, Inspection, Merged, Verdict
 from p2pd.io.keys import Ed25519Signer
@@ -113,6 +114,12 @@ class Chair:
         self.outbox.clear()
         self._carry_out(self.machine.resume(self.stored.get(self.decision.height + 1)))
         self._drain()
+        self.meet()
+
+    def meet(self) -> None:
+        """All validators are there, and say what they hold."""
+        for member in self.setting.members(()).rows:
+            self.give(PeerHeard(member.peer))
 
     def give(self, event: Event) -> None:
         self._inbox.append(event)

@@ -184,6 +184,7 @@ def test_i10_a_decided_height_is_not_voted_in_again() -> None:
 
 def test_a_vote_of_ones_own_key_from_elsewhere_halts_with_one_clear_line() -> None:
     one = chair(0)
+    one.pass_time(2.0)
     one.see(a_vote(0, Step.PREVOTE, None, round_=3))
     assert one.halts == [
         "another node votes with this key at height 2: a copied identity; stop one of them"
@@ -316,3 +317,21 @@ def test_halting_is_the_last_effect_that_matters() -> None:
     one.see(a_vote(0, Step.PREVOTE, None, round_=3))
     place = next(n for n, effect in enumerate(one.effects) if isinstance(effect, Halt))
     assert not any(isinstance(effect, Publish) for effect in one.effects[place:])
+
+
+# Coming back with an old data directory
+
+
+def test_i10_until_it_has_listened_once_a_validator_listens_at_each_height_it_learns_of() -> None:
+    second = follow(FIRST, choices(FIRST, updates(), all_present(FIRST)))
+    third = follow(second, choices(second, updates(second)))
+    one = Chair(VALIDATORS[0], SETTING, FIRST)
+    one.start()
+    for decision in (second, third):
+        one.give(Adopted(decision))
+        assert one.machine.votes.listening
+    one.meet()
+    one.pass_time(2.0)
+    assert not one.machine.votes.listening
+    one.give(Adopted(follow(third, choices(third))))
+    assert not one.machine.votes.listening

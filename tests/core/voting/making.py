@@ -27,6 +27,7 @@ from p2pd.core.voting.events import (
     Defence,
     Effect,
     Judgement,
+    PeerHeard,
     ProposalSeen,
     Resumed,
     Send,
@@ -166,7 +167,11 @@ class Bench:
         return self.machine.handle(Close(), self.now_s)
 
     def resume(self) -> list[Effect]:
-        return self.machine.handle(Resumed(), self.now_s)
+        """All the others are there, and say what they hold."""
+        effects = self.machine.handle(Resumed(), self.now_s)
+        for member in self.members.rows:
+            effects += self.machine.handle(PeerHeard(member.peer), self.now_s)
+        return effects
 
     def hear(self, *messages: Signed[Vote] | Signed[Proposal]) -> list[Effect]:
         effects = []

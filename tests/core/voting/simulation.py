@@ -31,6 +31,7 @@ from p2pd.core.voting.events import (
     ForeignVote,
     Forked,
     Judgement,
+    PeerHeard,
     Persist,
     ProposalSeen,
     Resumed,
@@ -236,6 +237,8 @@ class Node:
         self.down = False
         self.boot()
         self.tell(Resumed())
+        for member in self.simulation.members.rows:
+            self.tell(PeerHeard(member.peer))
         if self.closed:
             self.tell(Close())
 

@@ -3,8 +3,10 @@
 from p2pd.core.votes import Reason, ReasonKind
 from p2pd.core.voting.events import (
     ForeignVote,
+    PeerHeard,
     Persist,
     ProposalSeen,
+    Resumed,
     Send,
 )
 from p2pd.core.voting.exchange import Inventory
@@ -119,12 +121,41 @@ def test_nothing_is_voted_before_others_had_time_to_be_heard() -> None:
     assert sent_votes(bench.wait(0.01)) == [prevoted(0, A)]
 
 
+def test_listening_lasts_until_a_quorum_is_there_and_had_time_to_speak() -> None:
+    bench = Bench(FOUR, 2)
+    bench.machine.handle(Resumed(), bench.now_s)
+    bench.close()
+    bench.hear(proposal(FOUR, 0, A_CHOICES))
+    bench.checked(A_CHOICES)
+    bench.machine.handle(PeerHeard(FOUR.rows[0].peer), bench.now_s)
+    assert bench.wait(100.0) == []
+    bench.machine.handle(PeerHeard(FOUR.rows[3].peer), bench.now_s)
+    assert sent_votes(bench.wait(0.99)) == []
+    assert sent_votes(bench.wait(0.01)) == [prevoted(0, A)]
+
+
+def test_one_that_decides_alone_listens_for_nobody_in_particular() -> None:
+    bench = Bench(unit_members(1, 1), 0)
+    bench.machine.handle(Resumed(), bench.now_s)
+    bench.close()
+    assert bench.wait(0.99) == []
+    assert not bench.machine.view().listening or bench.wait(0.02)
+
+
+def test_i10_a_vote_of_my_key_in_the_middle_of_voting_is_another_nodes() -> None:
+    bench = Bench(FOUR, 2)
+    bench.resume()
+    bench.wait(1.0)
+    mine = prevote(FOUR, 2, 0, A)
+    persist, foreign = bench.hear(mine)
+    assert isinstance(persist, Persist)
+    assert foreign == ForeignVote(mine)
+
+
 def test_i10_a_vote_of_my_key_that_i_do_not_remember_silences_me_for_the_height() -> None:
     bench = Bench(FOUR, 2)
     bench.resume()
-    mine = prevote(FOUR, 2, 0, A)
-    persist, foreign = bench.hear(mine)
-    assert foreign == ForeignVote(mine)
+    (persist,) = bench.hear(prevote(FOUR, 2, 0, A))
     bench.close()
     bench.hear(proposal(FOUR, 0, B_CHOICES))
     bench.checked(B_CHOICES)
