@@ -31,6 +31,9 @@ format: setup
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
 
+fleet: setup  ## five hundred simulated fleets under every fault: minutes
+	$(PY) -m p2pd.cli sim --seeds 500 --windows 20 --faults all --json
+
 sim: setup  ## fifty simulated fleets under faults
 	$(PY) -m p2pd.cli sim --seeds 50 --windows 10
 
@@ -59,4 +62,4 @@ SECONDS = 20
 fuzz: .venv/fuzz  ## coverage-guided fuzzing of all that reads bytes: SECONDS=20 for each target
 	$(PY) -m tests.fuzz.lane --seconds $(SECONDS)
 
-.PHONY: setup demo test check format sim breaks crash search hostile soak fuzz
+.PHONY: fleet setup demo test check format sim breaks crash search hostile soak fuzz

@@ -5,6 +5,7 @@ None of these is signed: the link is authenticated, and all that is believed is 
 """
 
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import lru_cache
 from typing import TypeVar
 
@@ -55,6 +56,15 @@ class Inventory:
     objects: tuple[ObjectId, ...]
 
 
+class Purpose(IntEnum):
+    """Why a validator says what it holds."""
+
+    TELL = 0
+    ASK = 1
+    """It listens before it votes: the receiver sends what is missing, and then an answer."""
+    ANSWER = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Holdings:
     """Control, between validators: the votes of the rounds in play that this one holds."""
@@ -62,8 +72,7 @@ class Holdings:
     revision: RevisionId
     height: int
     votes: exchange.Inventory
-    ask: bool
-    """The receiver says what it holds, after it has sent what is missing: the sender listens before it votes."""
+    purpose: Purpose
 
 
 @dataclass(frozen=True, slots=True)

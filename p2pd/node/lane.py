@@ -3,7 +3,7 @@
 import logging
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import trio
 
@@ -17,7 +17,16 @@ from p2pd.core.messages import Choices, Report, Update
 from p2pd.core.pool import Admission, Pool
 from p2pd.core.revision import SignedRevision
 from p2pd.core.signed import Scope, Signed, T
-from p2pd.core.talk import Decided, GetChoices, Holdings, Inventory, Objects, Tip, dump_talk
+from p2pd.core.talk import (
+    Decided,
+    GetChoices,
+    Holdings,
+    Inventory,
+    Objects,
+    Purpose,
+    Tip,
+    dump_talk,
+)
 from p2pd.core.validator.body import load_body
 from p2pd.core.validator.events import Adopted, ObjectSeen
 from p2pd.core.voting import exchange
@@ -29,12 +38,11 @@ from p2pd.node.chronicle import Chronicle
 from p2pd.node.driver import Inbox, drive
 from p2pd.node.fork_watch import ForkWatch
 from p2pd.node.heads import KEPT_HEADS, Heads
+from p2pd.node.hub import Hub
 from p2pd.node.neighbours import Neighbours, is_for
 from p2pd.node.steps import HeightTimes, Step, Steps
-from p2pd.node.supervision import Supervision
-from p2pd.node.transfer import Transfer
 from p2pd.node.wanted import Wanted
-from p2pd.ports import BlobStore, Ledger, Link, Math, Role, RolePlugin, Signer, Transport, Worker
+from p2pd.ports import Link, Math, Role, RolePlugin, Worker
 from p2pd.wire.envelope import dump, load_choices, seal
 from p2pd.wire.records import MAX_RECORD_BYTES
 
@@ -42,38 +50,15 @@ log = logging.getLogger("p2pd.lane")
 
 RECONCILE_S = 1.0
 RECONCILE_MOST_S = 5.0
-OBJECTS_BYTES = 2**18
-"""Of envelopes in one control message."""
 REQUEST_S = 20.0
 STAGGER_S = 0.5
 """A silent holder of choices holds up the next one so long."""
 
-
 HISTORY = 256
 """Heights whose times are remembered, for people."""
 
-
 KEPT = frozenset({"update", "release", "reduction", "evidence"})
 """What this node says once at a height, over all its lives."""
-
-
-class Hub(Protocol):
-    """What a node lends to all of its lanes."""
-
-    signer: Signer
-    transport: Transport
-    ledger: Ledger
-    blobs: BlobStore
-    transfer: Transfer
-    math: Math
-    worker: Worker
-    private_seed: int
-    keep_every: int
-    supervision: Supervision
-
-    def offended(self, peer: PeerId, why: str) -> None:
-        """A peer did what no honest one does."""
-        ...
 
 
 class Lane:
@@ -317,7 +302,7 @@ class Lane:
         self._hub.transport.send(link.peer, self._inventory())
         votes = self.role.holdings()
         if votes is not None and self._has_seat(link.peer):
-            self._hub.transport.send(link.peer, self._holdings(votes, ask=self._listens()))
+            self._hub.transport.send(link.peer, self._holdings(votes))
 
     def _tip(self) -> bytes:
         decision = self.decision
@@ -339,35 +324,28 @@ class Lane:
         if self.role.holdings() is not None and self._has_seat(link.peer):
             # Validators tell each other more exactly which votes they lack.
             missing = [one for one in missing if one.kind not in ("vote", "proposal")]
-        return self._send(link, missing)
+        return self._neighbours.send(link, missing)
 
     def on_holdings(self, link: Link, holdings: Holdings) -> int:
         """Sends a validator the votes that it lacks of the height that both decide."""
         if holdings.height != self.pool.height or not self._has_seat(link.peer):
             return 0
-        sent = self._send(link, self.role.lacking(holdings.votes))
+        sent = self._neighbours.send(link, self._lacking(holdings))
         votes = self.role.holdings()
         if votes is None:
             return sent
-        self.inbox.put(PeerHeard(link.peer))
-        if holdings.ask:
-            self._hub.transport.send(link.peer, self._holdings(votes, ask=False))
-        return sent + holdings.ask
+        if holdings.purpose is Purpose.ANSWER:
+            self.inbox.put(PeerHeard(link.peer))
+        elif holdings.purpose is Purpose.ASK:
+            self._hub.transport.send(link.peer, self._holdings(votes, Purpose.ANSWER))
+            sent += 1
+        elif self._listens():
+            self._hub.transport.send(link.peer, self._holdings(votes, Purpose.ASK))
+        return sent
 
     def _has_seat(self, peer: PeerId) -> bool:
         """What a hello says costs nothing; comparing votes does."""
         return any(member.peer == peer for member in self.setting.members(()).rows)
-
-    def _send(self, link: Link, objects: Sequence[Signed[Any]]) -> int:
-        batch: list[bytes] = []
-        for signed in objects:
-            batch.append(dump(signed))
-            if sum(map(len, batch)) > OBJECTS_BYTES:
-                self._hub.transport.send(link.peer, dump_talk(Objects(tuple(batch))))
-                batch = []
-        if batch:
-            self._hub.transport.send(link.peer, dump_talk(Objects(tuple(batch))))
-        return len(objects)
 
     def on_decided(self, peer: PeerId, decided: Decided) -> None:
         if self.forks.fork is None:
@@ -396,11 +374,16 @@ class Lane:
         votes = self.role.holdings()
         if votes is None:
             return
-        message = self._holdings(votes, ask=self._listens())
+        message = self._holdings(votes)
         self._neighbours.tell_validators(message)
 
-    def _holdings(self, votes: exchange.Inventory, *, ask: bool) -> bytes:
-        return dump_talk(Holdings(self.setting.revision.id, self.pool.height, votes, ask))
+    def _holdings(self, votes: exchange.Inventory, purpose: Purpose | None = None) -> bytes:
+        if purpose is None:
+            purpose = Purpose.ASK if self._listens() else Purpose.TELL
+        return dump_talk(Holdings(self.setting.revision.id, self.pool.height, votes, purpose))
+
+    def _lacking(self, holdings: Holdings) -> Sequence[Signed[Any]]:
+        return self.role.lacking(holdings.votes)
 
     def _listens(self) -> bool:
         voting = self.role.view().voting

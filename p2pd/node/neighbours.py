@@ -1,10 +1,13 @@
 """Whom a lane tells what: all its neighbours, those that need it, or a few of them at a time."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from p2pd.core.ids import PeerId
-from p2pd.core.talk import Decided, dump_talk
+from p2pd.core.signed import Signed
+from p2pd.core.talk import Decided, Objects, dump_talk
 from p2pd.ports import Link, Transport
+from p2pd.wire.envelope import dump
 
 FOR_ALL = frozenset({"report"})
 VALIDATOR = "validator"
@@ -12,6 +15,8 @@ JUDGES = frozenset({VALIDATOR, "reducer", "bootstrap"})
 """Roles that need what is said about an open window; seeds pass it on."""
 BROUGHT_BYTES = 2**17
 """A record up to this size is handed over unasked."""
+OBJECTS_BYTES = 2**18
+"""Of envelopes in one control message."""
 FEW = 4
 """Neighbours that are shown an inventory at a time: what is lost comes from any of them."""
 
@@ -55,6 +60,18 @@ class Neighbours:
         for link in self._next_few() if relayed else self._transport.links():
             if link.peer not in (source, author) and is_for(kind, link):
                 self._transport.send(link.peer, message)
+
+    def send(self, link: Link, objects: Sequence[Signed[Any]]) -> int:
+        """In as few messages as they fit in. Returns how many objects."""
+        batch: list[bytes] = []
+        for signed in objects:
+            batch.append(dump(signed))
+            if sum(map(len, batch)) > OBJECTS_BYTES:
+                self._transport.send(link.peer, dump_talk(Objects(tuple(batch))))
+                batch = []
+        if batch:
+            self._transport.send(link.peer, dump_talk(Objects(tuple(batch))))
+        return len(objects)
 
     def _next_few(self) -> Sequence[Link]:
         """Other ones each time: all of them in turn."""

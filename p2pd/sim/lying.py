@@ -1,7 +1,7 @@
 """The lane of a liar: what its role wants to say becomes what the liar says, to whom it says it."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from p2pd.core.decision import Decision, Record
@@ -10,7 +10,6 @@ from p2pd.core.signed import Signed
 from p2pd.core.talk import Holdings, Objects, dump_talk
 from p2pd.node.lane import Lane
 from p2pd.node.neighbours import JUDGES, VALIDATOR
-from p2pd.ports import Link
 from p2pd.sim.liars import Lie
 from p2pd.sim.tongues import Scene, Told, Tongue
 from p2pd.sim.watched import WatchedLane
@@ -80,9 +79,6 @@ class LyingLane(WatchedLane):
         confidant = next(iter(sorted(self._scene().others)), None)
         return self.lie is Lie.CONFIDE and peer == confidant
 
-    def on_holdings(self, link: Link, holdings: Holdings) -> int:
-        """Passes on what others said, never what its machine believes to have said itself."""
-        if holdings.height != self.pool.height or VALIDATOR not in link.hello.roles:
-            return 0
-        lacking = self.role.lacking(holdings.votes)
-        return self._send(link, [one for one in lacking if one.author != self.key])
+    def _lacking(self, holdings: Holdings) -> Sequence[Signed[Any]]:
+        """What others said, never what its machine believes to have said itself."""
+        return [one for one in super()._lacking(holdings) if one.author != self.key]

@@ -25,6 +25,7 @@ from p2pd.core.talk import (
     Holdings,
     Inventory,
     Objects,
+    Purpose,
     Tip,
     dump_talk,
 )
@@ -109,7 +110,7 @@ def talks() -> list[bytes]:
         Objects(tuple(envelopes()[:2])),
         Tip(HERE, 2, VALUE),
         Inventory(HERE, 2, ()),
-        Holdings(HERE, 2, held),
+        Holdings(HERE, 2, held, Purpose.ASK),
         GetManifest(SETTING.revision.head),
         GetRecords(HERE, 1),
         GetFarthest(HERE, 1),

@@ -19,7 +19,7 @@ CASES = [
     (Break.LEASE, 2, "I7", "claims more than its lease"),
     (Break.REPLAY, 3, "I3", "signed for height"),
     (Break.ARRIVAL, 4, "I6", "to other bits"),
-    (Break.DURABLE, 3, "crash", "another node votes with this key"),
+    (Break.DURABLE, 3, "I10", "that it has not stored"),
     (Break.EARLY, 2, "window", "while every window was open"),
     (Break.SIGNATURES, 1, "I3", "its author did not sign it"),
     (Break.TERM, 2, "I10", "contradicts another"),

@@ -1,0 +1,24 @@
+"""What a node lends to all of its lanes."""
+
+from typing import Protocol
+
+from p2pd.node.supervision import Supervision
+from p2pd.node.transfer import Transfer
+from p2pd.ports import BlobStore, Ledger, Math, Signer, Transport, Worker
+
+
+class Hub(Protocol):
+    signer: Signer
+    transport: Transport
+    ledger: Ledger
+    blobs: BlobStore
+    transfer: Transfer
+    math: Math
+    worker: Worker
+    private_seed: int
+    keep_every: int
+    supervision: Supervision
+
+    def offended(self, peer: PeerId, why: str) -> None:
+        """A peer did what no honest one does."""
+        ...
