@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from p2pd.core.ids import PeerId
 from p2pd.node.supervision import Supervision
 from p2pd.node.transfer import Transfer
 from p2pd.ports import BlobStore, Ledger, Math, Signer, Transport, Worker
