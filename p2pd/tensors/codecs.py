@@ -44,9 +44,9 @@ class Codec:
         """Nothing can be said of an update's values without its base."""
         return any(place.steps for place in self.places)
 
-    def stored(self, update: TensorFile, index: int) -> Stored:
-        """Tensor number index of the model, which travels as it is."""
-        return update.stored(self.places[index].index)
+    def stored(self, update: TensorFile, index: int, span: slice | None = None) -> Stored:
+        """Of tensor number index of the model, which travels as it is."""
+        return update.stored(self.places[index].index, span)
 
     def values(
         self, update: TensorFile, base: TensorFile | None, index: int, span: slice

@@ -15,6 +15,9 @@ from p2pd.tensors.formats import Stored, Values
 CHUNK_ELEMENTS = 2**15
 """Of one tensor at a time; 256 kB in float64, so that a few updates' chunks stay in the cache."""
 
+NARROW = frozenset({"F32", "F16"})
+"""Types that numpy converts to float64 itself, and whose sums float64 always holds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
@@ -47,6 +50,17 @@ class Cohort:
     def stored(self, number: int, index: int) -> Stored:
         """A tensor of one update that travels as it is."""
         return self.codec.stored(self.updates[number], index)
+
+    def narrow(self, index: int, span: slice) -> tuple[Stored, list[Stored]] | None:
+        """Base and updates as they lie in their files, where these are plain numbers that need no decoding.
+
+        Nothing of them was checked, and zeros may be negative.
+        """
+        plain = self.schema.tensors[index].dtype in NARROW and not self.codec.places[index].steps
+        if not plain or any(origin is not self.base for origin in self.origins):
+            return None
+        stored = [self.codec.stored(update, index, span) for update in self.updates]
+        return self.base.stored(index, span), stored
 
     def rows(self, index: int, span: slice) -> list[Values]:
         """Decoded values of all updates."""

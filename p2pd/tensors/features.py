@@ -21,7 +21,7 @@ import numpy as np
 from p2pd.core.work import FULL, MILLION
 from p2pd.tensors.cohort import Cohort
 from p2pd.tensors.crew import Crew
-from p2pd.tensors.formats import Values
+from p2pd.tensors.formats import Stored, Values
 
 BITS = 15
 """Without the sign."""
@@ -77,16 +77,21 @@ class Survey:
             self.largest[number][index] = max(self.largest[number][index], peak)
             self.squares[number][index] += square
 
-    def look(self, index: int, base: Values, rows: Sequence[Values]) -> Found:
-        """At one chunk of all updates; the rows are used up."""
+    def look(self, index: int, base: Stored, rows: Sequence[Stored]) -> Found:
+        """At one chunk of all updates, in any types that float64 holds exactly.
+
+        The largest delta of a row is not finite where an element of it, or of the base, is not.
+        """
         found = []
+        origin = base.astype(np.float64, copy=False)
+        delta = np.empty_like(origin)
         for row in rows:
-            np.subtract(row, base, out=row)
-            peak = max(float(row.max()), -float(row.min()))
+            np.subtract(row, origin, out=delta, dtype=np.float64)
+            peak = max(float(delta.max()), -float(delta.min()))
             square = 0
             # A larger one gets an exponent of its own, and is looked at again.
             if self.tried is not None and peak < math.ldexp(1.0, self.tried[index] + BITS):
-                square = _square(row, self.tried[index], peak)
+                square = _square(delta, self.tried[index], peak)
             found.append((peak, square))
         return found
 

@@ -11,21 +11,23 @@ from functools import cache
 import numpy as np
 
 from p2pd.core.work import FULL
-from p2pd.tensors.formats import Values
+from p2pd.tensors.formats import Stored, Values
 
 
-def weighted_mean(rows: Sequence[Values], weights: Sequence[int], *, wide: bool) -> Values:
-    """Where all rows agree the result is their value to the bit.
+def weighted_mean(rows: Sequence[Stored], weights: Sequence[int], *, wide: bool) -> Values:
+    """Rows may be narrower than float64: each element is converted, exactly, as it is multiplied.
+
+    Where all rows agree the result is their value to the bit.
 
     For types up to 24 bits of precision that follows: float64 keeps 29 bits more, and each of fewer
     than 2**25 steps loses at most half a unit of its last one. For float64 itself (wide) it does
     not follow, w x / w may miss x by a unit, so agreement is looked for.
     """
-    merged = rows[0] * float(weights[0])
+    merged = np.multiply(rows[0], float(weights[0]), dtype=float)
     total = weights[0]
     product = np.empty_like(merged)
     for row, weight in zip(rows[1:], weights[1:], strict=True):
-        np.multiply(row, float(weight), out=product)
+        np.multiply(row, float(weight), out=product, dtype=float)
         np.add(merged, product, out=merged)
         total += weight
     np.divide(merged, float(total), out=merged)

@@ -314,6 +314,14 @@ def test_what_is_not_finite_is_refused_and_named(tmp_path: Path, bad: float, buf
     assert "'x'" in found.detail
 
 
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_base_that_is_not_finite_is_refused(tmp_path: Path, bad: float) -> None:
+    bench = Bench(tmp_path, schema_of("F32", 3))
+    base, good = bench.add([1, bad, 3]), bench.add([1, 2, 3])
+    with pytest.raises(RemoteError, match=r"tensor 'x' .* not finite"):
+        bench.merge(bench.job(base, [good], [1]))
+
+
 def test_float64_too_large_to_be_summed_counts_as_not_finite(tmp_path: Path) -> None:
     bench = Bench(tmp_path, schema_of("F64", 1))
     update = bench.add([2.0**901])
