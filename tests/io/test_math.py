@@ -300,11 +300,13 @@ def test_too_little_memory_is_said_so(tmp_path: Path) -> None:
         with ArtifactWriter(path, ArtifactKind.UPDATE, schema) as writer:
             writer.write(np.zeros(count, "<f4"))
             artifact = await files.adopt(path, writer.finish())
-        # One update many times: its chunks together are more than the process may take.
+        # One update many times: its chunks together are more than the process may take. Trimming
+        # needs all of them at once; the mean needs one at a time.
         inputs = tuple(
             MergeInput(UpdateId(number.to_bytes(2)), artifact, 1) for number in range(2000)
         )
-        job = MergeJob(artifact, None, schema, inputs, None, MEAN, OuterRule("mean", MILLION, 0))
+        rule = MergeRule("trimmed_mean", MILLION, MILLION // 4)
+        job = MergeJob(artifact, None, schema, inputs, None, rule, OuterRule("mean", MILLION, 0))
         with pytest.raises(UsageError, match="memory limit"):
             await math.merge(job)
 
