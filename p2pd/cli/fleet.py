@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from p2pd.cli.output import AsJson, group, say, say_json
+from p2pd.cli.output import AsJson, group, progress, say, say_json
 from p2pd.cli.tables import print_table
 from p2pd.daemon.fleet import down as stop
 from p2pd.daemon.fleet import status as statuses
@@ -19,19 +19,17 @@ FleetFile = Annotated[Path, typer.Argument(help="Fleet file, TOML.")]
 @app.command()
 def up(file: FleetFile, in_json: AsJson = False) -> None:
     """Start all nodes of a fleet on this machine."""
-    code = start(file)
+    start(file, progress if in_json else say)
     if in_json:
         say_json(statuses(file))
-    raise typer.Exit(code)
 
 
 @app.command()
 def down(file: FleetFile, in_json: AsJson = False) -> None:
     """Stop the nodes of a fleet that run here."""
-    code = stop(file)
+    stop(file, progress if in_json else say)
     if in_json:
         say_json(statuses(file))
-    raise typer.Exit(code)
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from p2pd.daemon.processes import (
     LEAVE_S,
     NodeProcess,
     last_words,
+    lives,
     start_node,
     status_of,
     stop_nodes,
@@ -37,33 +39,48 @@ class Started:
     address: str
 
 
-def up(path: Path) -> int:
-    """Starts every node that does not run yet. Returns the exit status.
+Tell = Callable[[str], None]
+"""Told a line about each node."""
+
+
+def up(path: Path, tell: Tell) -> None:
+    """Starts every node that does not run yet.
 
     Raises:
         UsageError: the file, or a file that it names, is wrong.
-        P2pError: a node did not start; the message has its last words.
+        P2pError: a node did not start; the message has its last words. Or one runs already, on another revision.
     """
     fleet = load_fleet(path)
     _check(fleet)
-    trio.run(_up, fleet)
-    return 0
+    trio.run(_up, fleet, tell)
 
 
 def _check(fleet: Fleet) -> None:
     """All that can be refused before anything is started."""
     genesis = read_genesis(fleet.settings.genesis)
-    if fleet.settings.record is not None:
-        read_revision(fleet.settings.record, genesis)
     for node in fleet.nodes:
         load_role(node.role)
+    if fleet.settings.record is None:
+        return
+    wanted = read_revision(fleet.settings.record, genesis).revision
+    for node in fleet.nodes:
+        found = status_of(fleet.data_dir(node))
+        others = [row["revision"] for row in found["revisions"]] if found else []
+        if others and wanted.id.hex() not in others:
+            raise P2pError(
+                f"{node.name} runs already, on revision {others[0][:10]}; this fleet is for {wanted.name}"
+                f" {wanted.id.hex()[:10]}: stop that node first"
+            )
 
 
-async def _up(fleet: Fleet) -> None:
+async def _up(fleet: Fleet, tell: Tell) -> None:
     seeds = list(fleet.settings.seeds)
     # Seeds first: the others are told where they listen.
     for node in sorted(fleet.nodes, key=lambda node: node.role != "bootstrap"):
+        ran = holder_of(fleet.data_dir(node)) is not None
         status = await _bring_up(fleet, node, tuple(seeds))
+        where = f"{node.role} on {status['node']['address']}"
+        tell(f"{node.name}: {'runs already' if ran else 'started'}, {where}")
         if node.role == "bootstrap":
             seeds.append(f"{status['node']['peer']}@{status['node']['address']}")
 
@@ -110,8 +127,8 @@ def _start(fleet: Fleet, node: FleetNode, seeds: tuple[str, ...]) -> NodeProcess
         return start_node(node.name, config, data_dir, output, tied=False)
 
 
-def down(path: Path) -> int:
-    """Asks every node of the fleet to leave, and waits until it has. Returns the exit status.
+def down(path: Path, tell: Tell) -> None:
+    """Asks every node of the fleet to leave, and waits until it has.
 
     Raises:
         UsageError: the file is wrong.
@@ -127,7 +144,9 @@ def down(path: Path) -> int:
     stubborn = trio.run(_wait_for, running)
     if stubborn:
         raise P2pError(f"still running after {LEAVE_S:g} s: {', '.join(map(str, stubborn))}")
-    return 0
+    for node in fleet.nodes:
+        pid = running.get(fleet.data_dir(node))
+        tell(f"{node.name}: {'did not run' if pid is None else f'stopped process {pid}'}")
 
 
 def _terminate(node: FleetNode, pid: int) -> None:
@@ -140,11 +159,11 @@ def _terminate(node: FleetNode, pid: int) -> None:
 
 
 async def _wait_for(running: dict[Path, int]) -> list[int]:
-    """Those that still hold their data directories when the time is over."""
+    """Those that still run when the time is over."""
     left = dict(running)
     with trio.move_on_after(LEAVE_S):
         while left:
-            left = {path: pid for path, pid in left.items() if holder_of(path) == pid}
+            left = {p: pid for p, pid in left.items() if holder_of(p) == pid or lives(pid)}
             await trio.sleep(POLL_S)
     return sorted(left.values())
 

@@ -75,3 +75,18 @@ def last_words(output: Path) -> str:
     except OSError:
         return "it printed nothing"
     return lines[-1] if lines else "it printed nothing"
+
+
+def lives(pid: int) -> bool:
+    """Whether a process still runs; one that has ended and was not reaped does not. Source: proc(5)."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:  # it has just ended, or this is no Linux
+        return not Path("/proc/self").exists()
+    return state not in "ZX"

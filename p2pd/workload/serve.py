@@ -61,7 +61,8 @@ class Server:
         except Cancelled:
             return Answer(request.number, Outcome.CANCELLED, b"")
         except Exception as error:  # noqa: BLE001 - around the user's code, which may raise anything
-            traceback.print_exc()
+            if not isinstance(error, WorkloadError) or error.__cause__ is not None:
+                traceback.print_exc()  # the way through the user's code
             # A failed step may have spoilt the optimizer's state.
             self._session = None
             failure = Failure(failure_line(error, self._files))

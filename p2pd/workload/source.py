@@ -1,7 +1,6 @@
 """Finds a workload by its module's name, hashes its source, says in one line how it failed."""
 
 import importlib
-import sys
 import traceback
 from collections.abc import Callable, Mapping
 from hashlib import sha256
@@ -27,7 +26,8 @@ def source_files(module: str) -> tuple[Path, ...]:
         raise WorkloadError(f"workload {module!r} cannot be found: {error}") from error
     if spec is None:
         raise WorkloadError(
-            f"workload {module!r} is not installed here: no such module on {', '.join(sys.path)}"
+            f"workload {module!r} is not installed here: install it, or name the directory that it lies in"
+            " (--workload-path, or experiment.workload_path of a node)"
         )
     if spec.submodule_search_locations is not None:
         root = Path(next(iter(spec.submodule_search_locations)))
