@@ -14,7 +14,8 @@ def command(
     *,
     name: Annotated[str, typer.Argument(help=f"One of: {', '.join(BENCHES)}.")],
     size: Annotated[
-        list[float] | None, typer.Option(min=0.001, help="Of models or files, in MB; repeat.")
+        list[float] | None,
+        typer.Option(min=0.001, max=100_000, help="Of models or files, in MB; repeat."),
     ] = None,
     repeats: Annotated[int | None, typer.Option(min=1, help="How often each is timed.")] = None,
     in_json: AsJson = False,

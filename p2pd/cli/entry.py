@@ -3,6 +3,7 @@
 Exit codes: 0 done, 1 failed, 2 usage or configuration, 130 interrupted.
 """
 
+import errno
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Annotated
 import typer
 
 from p2pd.errors import P2pError, UsageError
+from p2pd.status.pictures import printable
 
 
 class ExitCode(IntEnum):
@@ -56,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     wanted = next((word for word in words if not word.startswith("-")), None)
     try:
         _application(wanted)(words, prog_name="p2pd")
-    except (P2pError, BaseExceptionGroup) as error:
+    except (P2pError, OSError, BaseExceptionGroup) as error:
         raise SystemExit(_explained(error)) from error
 
 
@@ -67,10 +69,13 @@ def _explained(error: BaseException) -> int:
         error = error.exceptions[0]
     if isinstance(error, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        error = UsageError(f"{str(error.filename)[:80]}...: the name is too long")
     if not isinstance(error, P2pError):
         raise error
     # One line, but for a configuration file with several things wrong.
-    sys.stderr.write("".join(f"p2pd: {line}\n" for line in str(error).splitlines()))
+    lines = map(printable, str(error).splitlines())
+    sys.stderr.write("".join(f"p2pd: {line}\n" for line in lines))
     return ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.FAILED
 
 

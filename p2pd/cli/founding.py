@@ -5,16 +5,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from nacl.bindings import crypto_core_ed25519_is_valid_point
+
 from p2pd.cli.inputs import read_signer
 from p2pd.config.loading import Override, load
 from p2pd.config.names import parse_public_key
 from p2pd.core.genesis import Genesis, Seat, SignedGenesis
-from p2pd.core.ids import peer_id, short
+from p2pd.core.ids import PublicKey, peer_id, short
 from p2pd.core.voting.thresholds import Survival, Thresholds, survival
 from p2pd.errors import UsageError
 from p2pd.wire.records import seal_genesis
 
 NONCE_BYTES = 16
+
+WEIGHT_DIGITS = 18
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,7 +63,7 @@ def found(founding: Founding) -> SignedGenesis:
         StoreError: an authority's key cannot be read.
     """
     signers = tuple(read_signer(path) for path in founding.authority)
-    named = tuple(parse_public_key(text) for text in founding.authority_keys)
+    named = tuple(_sound_key(text) for text in founding.authority_keys)
     keys = (*(signer.key for signer in signers), *named)
     seats = tuple(_seat(text) for text in founding.validators)
     weight = sum(seat.weight for seat in seats)
@@ -85,9 +89,17 @@ def found(founding: Founding) -> SignedGenesis:
 
 def _seat(text: str) -> Seat:
     key, separator, weight = text.partition(":")
-    if separator and not weight.isdecimal():
-        raise UsageError(f"validator {text!r}: the weight must be a whole number")
-    return Seat(parse_public_key(key), int(weight) if separator else 1)
+    if separator and (not weight.isdecimal() or len(weight) > WEIGHT_DIGITS):
+        raise UsageError(f"validator {text!r:.100}: the weight must be a whole number")
+    return Seat(_sound_key(key), int(weight) if separator else 1)
+
+
+def _sound_key(text: str) -> PublicKey:
+    """A key that somebody may hold: with others, nobody or anybody could sign."""
+    key = parse_public_key(text)
+    if not crypto_core_ed25519_is_valid_point(key):
+        raise UsageError(f"public key {text!r:.80} is no key that anybody holds: see p2pd id")
+    return key
 
 
 def describe(genesis: Genesis) -> list[str]:

@@ -1,12 +1,13 @@
 """Files that a person names on the command line, and how they are read."""
 
 import json
+import os
 from pathlib import Path
 
 from p2pd.core.genesis import Genesis
 from p2pd.core.revision import Revision
 from p2pd.errors import RemoteError, StoreError, UsageError
-from p2pd.io.durable import read_most, storing
+from p2pd.io.durable import open_file, read_most, storing
 from p2pd.io.keys import Ed25519Signer, load_key
 from p2pd.wire.records import load_genesis, load_revision
 
@@ -19,10 +20,13 @@ def read_input(path: Path) -> bytes:
         UsageError: there is no such file, or it is far too large for what it should be.
         StoreError: it cannot be read.
     """
-    if not path.exists():
-        raise UsageError(f"{path}: there is no such file")
-    with storing(path), path.open("rb") as file:
-        data = read_most(file, MAX_FILE_BYTES)
+    try:
+        with storing(path), open_file(path) as file:
+            data = read_most(file, MAX_FILE_BYTES)
+    except StoreError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise UsageError(f"{path}: there is no such file") from error
+        raise
     if len(data) > MAX_FILE_BYTES:
         raise UsageError(f"{path}: larger than {MAX_FILE_BYTES} bytes: is it another file?")
     return data
@@ -70,5 +74,5 @@ def parse_config(items: list[str]) -> str:
 
 def refuse_existing(path: Path) -> None:
     """For what must not be lost to a second run of the same command."""
-    if path.exists():
+    if os.path.lexists(path):
         raise UsageError(f"{path}: exists already: choose another name, or move it away")

@@ -15,6 +15,9 @@ from p2pd.errors import RemoteError, StoreError, UsageError
 from p2pd.wire.envelope import load_choices
 from p2pd.wire.records import load_record
 
+HEIGHT_DIGITS = 18
+"""More than any chain will have, and less than a height on disk can be."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -78,7 +81,7 @@ def parse_height(text: str, chain: Chain) -> int:
     """Raises UsageError: neither a height nor `latest`."""
     if text == "latest":
         return chain.last_height()
-    if not text.isdecimal():
+    if not text.isdecimal() or len(text) > HEIGHT_DIGITS:
         raise UsageError(f"height {text!r} must be a whole number, or: latest")
     return int(text)
 

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from p2pd.status.pictures import printable
+
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON for scripts.")]
 
 
@@ -16,12 +18,12 @@ def say(*lines: str) -> None:
 
 
 def warn(line: str) -> None:
-    sys.stderr.write(f"p2pd: warning: {line}\n")
+    sys.stderr.write(f"p2pd: warning: {printable(line)}\n")
 
 
 def progress(line: str) -> None:
     """On its way to a result: not part of what a command writes to standard output."""
-    sys.stderr.write(f"{line}\n")
+    sys.stderr.write(f"{printable(line)}\n")
     sys.stderr.flush()
 
 

@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from p2pd.config.fleet import FLEET_TABLES, load_fleet
-from p2pd.config.loading import load
+from p2pd.config.loading import load, read_text
 from p2pd.config.schema import keys_of, meanings_of
 from p2pd.daemon.settings import TABLES
+from p2pd.errors import UsageError
 
 
 def is_fleet(path: Path) -> bool:
     """What cannot be parsed is no fleet: whoever loads it says what is wrong."""
     try:
-        tables = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
-    except (OSError, ValueError, RecursionError):
+        tables = tomllib.loads(read_text(path))
+    except (UsageError, ValueError, RecursionError):
         return False
     return any(table in tables for table in FLEET_TABLES)
 

@@ -6,6 +6,7 @@ What a dataclass itself refuses (ValueError) is said in its words, best with the
 import difflib
 import math
 import re
+import stat
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ from p2pd.errors import LocalError, UsageError
 
 FIRST_WORD = re.compile(r"\w+")
 LINE_OF_ERROR = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)")
+
+FILE_BYTES = 2**20
+"""No configuration is larger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ def load(
     Raises:
         UsageError: one line for each thing that is wrong.
     """
-    text = "" if path is None else _read(path)
+    text = "" if path is None else read_text(path)
     loader = _Loader(path, tables, text, overrides)
     instances = loader.build_tables()
     if loader.problems:
@@ -53,8 +57,15 @@ def load(
     return instances
 
 
-def _read(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """Raises UsageError: it is no file of text, or cannot be read."""
     try:
+        found = path.stat()
+        # A pipe would hold up whoever reads it, a device may never end.
+        if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+            raise UsageError(f"{path}: is a pipe or a device, not a configuration file")
+        if found.st_size > FILE_BYTES:
+            raise UsageError(f"{path}: larger than {FILE_BYTES} bytes: is it another file?")
         return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError as error:
         raise UsageError(f"{path}: there is no such configuration file") from error

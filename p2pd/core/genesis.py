@@ -13,6 +13,14 @@ ADMISSIONS = ("open",)
 """Who may train or reduce. Under `open` any key may; validators are always named."""
 
 
+NAME_CHARACTERS = 64
+
+
+def is_name(text: str) -> bool:
+    """What people are shown as a name: printable, and not blank at either end."""
+    return 0 < len(text) <= NAME_CHARACTERS and text.isprintable() and text == text.strip()
+
+
 @dataclass(frozen=True, slots=True)
 class Seat:
     """One validator."""
@@ -38,8 +46,8 @@ class Genesis:
         keys = [*self.authority, *(seat.key for seat in self.validators)]
         if any(len(key) != KEY_BYTES for key in keys):
             raise ValueError("a public key has 32 bytes")
-        if not self.name or len(self.name) > 64:
-            raise ValueError("name must have 1 to 64 characters")
+        if not is_name(self.name):
+            raise ValueError("name must have 1 to 64 printable characters")
         if self.admission not in ADMISSIONS:
             raise ValueError(f"admission {self.admission!r} is not supported; only open is")
         _check_threshold(self.authority, self.threshold)

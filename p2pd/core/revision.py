@@ -6,7 +6,7 @@ from functools import cached_property
 from p2pd.core.artifact import ArtifactKind
 from p2pd.core.codecs import outer_schema, update_schema
 from p2pd.core.encoding import encode
-from p2pd.core.genesis import Endorsement
+from p2pd.core.genesis import Endorsement, is_name
 from p2pd.core.ids import ID_BYTES, ArtifactId, NetworkId, RevisionId, digest
 from p2pd.core.work import MergeRule, OuterRule, Schema
 
@@ -141,8 +141,10 @@ class Revision:
 
     def __post_init__(self) -> None:
         for text in (self.study, self.experiment, self.name):
-            if not text or len(text) > 64:
-                raise ValueError("study, experiment and revision names have 1 to 64 characters")
+            if not is_name(text):
+                raise ValueError(
+                    "study, experiment and revision names have 1 to 64 printable characters"
+                )
         if len(self.seed) != ID_BYTES or len(self.head) != ID_BYTES:
             raise ValueError("seed and genesis head have 32 bytes")
         update_schema(self.schema, self.codec)

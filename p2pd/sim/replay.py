@@ -21,6 +21,13 @@ def arguments(shape: FleetShape, seed: int) -> str:
     return " ".join(words)
 
 
+KINDS = ("seed", "validator", "reducer", "trainer", "viewer")
+"""Of nodes; a number follows in a name."""
+VALIDATORS_MOST = 16
+"""More take hours."""
+PLACES_MOST = 100_000
+
+
 def with_set(shape: FleetShape, text: str) -> FleetShape:
     """Raises UsageError: text is not WEIGHTS:QUORUM, or no quorum of these weights."""
     left, _, right = text.partition(":")
@@ -29,21 +36,27 @@ def with_set(shape: FleetShape, text: str) -> FleetShape:
         Thresholds(sum(weights), quorum)
     except ValueError as error:
         raise UsageError(
-            f"--set {text}: write weights and quorum as in 2,1,1:3 ({error})"
+            f"--set {text:.60}: write weights and quorum as in 2,1,1:3 ({error})"
         ) from error
-    if min(weights) < 1:
-        raise UsageError(f"--set {text}: a weight must be at least 1")
     count = len(weights)
+    if count > VALIDATORS_MOST or min(weights) < 1:
+        raise UsageError(f"--set {text:.60}: 1 to {VALIDATORS_MOST} weights of 1 or more")
     return replace(shape, drawn=False, validators=count, weights=weights, quorum=quorum)
 
 
 def narrowed(shape: FleetShape, only: str | None, without: str) -> FleetShape:
-    """Raises UsageError: only is no list of places."""
+    """Raises UsageError: only is no list of places, or without none of names."""
     names = tuple(name for name in without.split(",") if name)
+    for name in names:
+        if name.rstrip("0123456789") not in KINDS or name in KINDS:
+            raise UsageError(f"--without {name:.60}: no node is called so; trainer2 is one")
     if only is None:
         return replace(shape, without=names)
     listed = [] if only == "none" else only.split(",")
     try:
-        return replace(shape, without=names, only=tuple(map(int, listed)))
+        places = tuple(map(int, listed))
     except ValueError as error:
-        raise UsageError(f"--only {only}: write places as in 3,17, or none") from error
+        raise UsageError(f"--only {only:.60}: write places as in 3,17, or none") from error
+    if any(not 0 <= place <= PLACES_MOST for place in places):
+        raise UsageError(f"--only {only:.60}: places are from 0 to {PLACES_MOST}")
+    return replace(shape, without=names, only=places)

@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             every=options.every,
             report=lambda point: say("point", dataclasses.asdict(point)),
         )
-    except Exception as error:  # noqa: BLE001 - around the user's code, which may raise anything
+    except BaseException as error:  # noqa: BLE001 - around the user's code, which may raise anything
         if options.traceback:
             traceback.print_exc()
         say("error", failure_line(error, files))

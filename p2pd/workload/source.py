@@ -72,11 +72,18 @@ def find_build(module: str) -> Build:
 
 def failure_line(error: BaseException, files: tuple[Path, ...]) -> str:
     """What failed and where in the user's own files, in one line."""
-    text = _one_line(str(error))
+    text = _one_line(_words(error))
     if not isinstance(error, WorkloadError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     place = _place(error, files)
     return f"{text} ({place})" if place else text
+
+
+def _words(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - the user's own class may raise here too
+        return ""
 
 
 def _one_line(text: str) -> str:

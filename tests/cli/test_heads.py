@@ -1,3 +1,4 @@
+import os
 import sqlite3
 import subprocess
 import sys
@@ -247,6 +248,45 @@ def test_a_head_is_exported_as_it_is(chain: Built, tmp_path: Path) -> None:
     ran = p2pd("heads", "export", 2, *chain.arguments, "--out", out, "--json")
     assert ran.json["head"] == chain.decisions[2].head.hex()
     assert out.read_bytes() == tensor_bytes(2)
+
+
+def test_an_export_replaces_nothing_that_is_there(chain: Built, tmp_path: Path) -> None:
+    mine, link, pipe = tmp_path / "mine", tmp_path / "link", tmp_path / "pipe"
+    mine.write_text("mine")
+    link.symlink_to("nowhere")
+    os.mkfifo(pipe)
+    for out in (mine, link, pipe, tmp_path):
+        ran = p2pd("heads", "export", 2, *chain.arguments, "--out", out)
+        assert (ran.code, ran.err.splitlines()) == (
+            2,
+            [f"p2pd: {out}: exists already: choose another name, or move it away"],
+        )
+    assert mine.read_text() == "mine"
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize("height", ["9" * 30, "9" * 5000, "-1", "x"])
+def test_a_height_that_no_chain_has_is_refused(chain: Built, height: str) -> None:
+    ran = p2pd("heads", "show", *chain.arguments, "--", height)
+    assert ran.code == 2
+    assert len(ran.err.splitlines()) == 1
+
+
+def test_what_is_no_file_is_not_waited_for(chain: Built, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for words in (
+        ("network", "show", pipe),
+        ("heads", "list", "--genesis", pipe, "--data-dir", chain.data_dir),
+        ("config", "check", pipe),
+        ("config", "check", "/dev/zero"),
+        ("fleet", "up", pipe),
+        ("network", "show", "x" * 300),
+    ):
+        ran = p2pd(*words)
+        assert ran.code in (1, 2), words
+        assert len(ran.err.splitlines()) == 1, words
+        assert "Traceback" not in ran.err
 
 
 def test_a_damaged_head_is_not_exported(chain: Built, tmp_path: Path) -> None:

@@ -94,8 +94,14 @@ def test_a_network_without_weak_points_is_not_warned_of(tmp_path: Path, authorit
         (["--validator", "zz"], "public key 'zz' must be lowercase hex digits only"),
         (["--validator", VALIDATORS[0].key.hex()], "each once"),
         (["--validator", VALIDATORS[0].key.hex() + ":x"], "the weight must be a whole number"),
-        (["--authority-key", "00" * 32], "2 keys must sign and 1 are here"),
-        (["--authority-key", "00" * 32, "--threshold", 1], "more than half of 2 authority keys"),
+        (["--validator", "00" * 32], "is no key that anybody holds"),
+        (["--validator", VALIDATORS[0].key.hex() + ":" + "9" * 5000], "must be a whole number"),
+        (["--name", "a\x1b[31m"], "1 to 64 printable characters"),
+        (["--authority-key", VALIDATORS[0].key.hex()], "2 keys must sign and 1 are here"),
+        (
+            ["--authority-key", VALIDATORS[0].key.hex(), "--threshold", 1],
+            "more than half of 2 authority keys",
+        ),
     ],
 )
 def test_what_makes_no_network_is_refused(

@@ -17,8 +17,8 @@ KEYS = tuple(one.key for one in VALIDATORS)
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"name": ""}, "name must have 1 to 64 characters"),
-        ({"name": "n" * 65}, "name must have 1 to 64 characters"),
+        ({"name": ""}, "name must have 1 to 64 printable characters"),
+        ({"name": "n" * 65}, "name must have 1 to 64 printable characters"),
         ({"admission": "invite"}, "admission 'invite' is not supported; only open is"),
         ({"authority": ()}, "at least one key, each once"),
         ({"authority": (KEYS[0], KEYS[0])}, "at least one key, each once"),
