@@ -4,6 +4,7 @@ Every call has a deadline. A process that hangs, dies or is killed is reaped wit
 its cause is named, and the next call starts a new one. Units: seconds; artifacts pass as files.
 """
 
+import logging
 import os
 import signal
 import subprocess
@@ -47,6 +48,11 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 T = TypeVar("T")
 Log = Callable[[str], None]
+
+log = logging.getLogger("p2pd.worker")
+
+STOPPING = "its daemon is stopping"
+"""Why a process is killed that did nothing wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,11 +306,13 @@ class _Child:
 
     async def _reap(self) -> None:
         if not self._exited:
-            self._killed_why = self._killed_why or "its daemon is stopping"
+            self._killed_why = self._killed_why or STOPPING
             self._kill_group()
             await self._exit()
         code = self._process.wait()
         self._cause = self._describe(code)
+        if self._killed_why != STOPPING:
+            log.warning("%s: the next call starts another", self._cause)
         for stream in (self._requests, self._answers, self._output):
             await stream.aclose()
         self._put.close()
