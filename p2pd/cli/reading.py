@@ -137,7 +137,7 @@ def _choose(found: list[Revision], wanted: str, data_dir: Path) -> Revision:
         return fitting[0]
     if not fitting:
         raise UsageError(f"{data_dir}: no revision {wanted or 'at all'} is here")
-    names = ", ".join(f"{r.name} {r.id.hex()[:10]}" for r in fitting)
+    names = ", ".join(f"{r.study}/{r.experiment}/{r.name} {r.id.hex()[:10]}" for r in fitting)
     raise UsageError(f"{data_dir}: several revisions fit: choose one by --revision: {names}")
 
 
