@@ -392,7 +392,7 @@ def test_a_caller_that_trickles_its_hello_is_not_waited_for(patience_s: float) -
 def connections() -> int:
     """That live in this process; what is over may wait for the collector."""
     gc.collect()
-    return sum(isinstance(one, Connection) for one in gc.get_objects())
+    return sum(type(one) is Connection for one in gc.get_objects())
 
 
 def test_i09_connections_that_are_over_are_let_go() -> None:
