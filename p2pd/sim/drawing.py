@@ -49,8 +49,8 @@ class Named:
 
     names: tuple[str, ...]
     vital: tuple[str, ...] = ()
-    """Validators of so much weight that their lies could split the network: none of them is copied, and one
-    that comes back with an old data directory does so while it can hear the others."""
+    """Validators of so much weight that their lies could split the network, or their silence halt it: none of them
+    is copied, and one that comes back with an old data directory does so while it can hear the others."""
     alone: tuple[str, ...] = ()
     """Validators that decide alone: none of them comes back with an old data directory."""
 

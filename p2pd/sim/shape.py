@@ -112,9 +112,13 @@ class FleetShape:
         return self.weights[int(name.removeprefix("validator")) - 1] if self.weights else 1
 
     def vital(self) -> tuple[str, ...]:
-        """Validators whose lie alone, beside those of the liars, could split the network."""
+        """Validators whose lie, beside those of the liars, could split the network, or whose silence could halt it.
+
+        One that finds votes of its own that it does not remember keeps silent for that height.
+        """
         names = [f"validator{n}" for n in range(1, self.validators + 1)]
-        bound = Thresholds(sum(map(self.weight_of, names)), self.quorum).lying_max
+        limits = Thresholds(sum(map(self.weight_of, names)), self.quorum)
+        bound = min(limits.lying_max, limits.crashed_max)
         bound -= sum(self.weight_of(name) for name, _ in self.liars if name in names)
         return tuple(name for name in names if self.weight_of(name) > bound)
 
