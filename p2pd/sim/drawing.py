@@ -49,10 +49,10 @@ class Named:
 
     names: tuple[str, ...]
     vital: tuple[str, ...] = ()
-    """Validators of so much weight that their lies could split the network, or their silence halt it: none of them
-    is copied, and one that comes back with an old data directory does so while it can hear the others."""
-    alone: tuple[str, ...] = ()
-    """Validators that decide alone: none of them comes back with an old data directory."""
+    """Validators of so much weight that their lies could split the network: none of them is copied, and one that
+    comes back with an old data directory does so while it can hear the others."""
+    needed: tuple[str, ...] = ()
+    """Validators whose silence could halt it: none of them is copied or comes back with an old data directory."""
 
 
 def draw_faults(seed: int, nodes: Named, kinds: FaultSet, *, until_s: float) -> tuple[Fault, ...]:
@@ -136,7 +136,7 @@ def _with_identity(seed: int, nodes: Named, until_s: float, faults: list[Fault])
     struck_s = start_s + dice.uniform(3.0, 20.0)
     end_s = struck_s + dice.uniform(2.0, 20.0)
     draw, calm, empty = dice.random(), dice.random() < 0.5, dice.random() < 0.3
-    if draw < 0.3 or end_s > until_s or name in nodes.alone:
+    if draw < 0.3 or end_s > until_s or name in nodes.needed:
         return faults
     identity: Fault = Restore(start_s, end_s, name, struck_s, calm or name in nodes.vital)
     if draw > 0.65 and name not in nodes.vital:

@@ -112,26 +112,28 @@ class FleetShape:
         return self.weights[int(name.removeprefix("validator")) - 1] if self.weights else 1
 
     def vital(self) -> tuple[str, ...]:
-        """Validators whose lie, beside those of the liars, could split the network, or whose silence could halt it.
-
-        One that finds votes of its own that it does not remember keeps silent for that height.
-        """
+        """Validators whose lie alone, beside those of the liars, could split the network."""
         names = [f"validator{n}" for n in range(1, self.validators + 1)]
-        limits = Thresholds(sum(map(self.weight_of, names)), self.quorum)
-        bound = min(limits.lying_max, limits.crashed_max)
+        bound = Thresholds(sum(map(self.weight_of, names)), self.quorum).lying_max
         bound -= sum(self.weight_of(name) for name, _ in self.liars if name in names)
         return tuple(name for name in names if self.weight_of(name) > bound)
 
-    def alone(self) -> tuple[str, ...]:
-        """Validators that decide alone: nobody else has their votes, so an old data directory means a fork."""
+    def needed(self) -> tuple[str, ...]:
+        """Validators without which, beside the liars, there is no quorum.
+
+        One that finds votes of its own that it does not remember is silent for that height; one that decides alone has
+        its votes nowhere else.
+        """
         names = [f"validator{n}" for n in range(1, self.validators + 1)]
-        return tuple(name for name in names if self.weight_of(name) >= self.quorum)
+        bound = Thresholds(sum(map(self.weight_of, names)), self.quorum).crashed_max
+        bound -= sum(self.weight_of(name) for name, _ in self.liars if name in names)
+        return tuple(name for name in names if self.weight_of(name) > bound)
 
     def schedule(self, seed: int) -> tuple[Fault, ...]:
         """The faults of one seed, all of them: those that are left out keep their places."""
         if self.faults is FaultSet.NONE:
             return ()
-        named = Named(self.names(), self.vital(), self.alone())
+        named = Named(self.names(), self.vital(), self.needed())
         return draw_faults(seed, named, self.faults, until_s=FAULTS_END_S)
 
     def names(self) -> tuple[str, ...]:

@@ -93,8 +93,8 @@ def test_a_validator_that_could_split_the_network_is_not_copied_and_restored_in_
     assert restored > 10
 
 
-def test_who_decides_alone_never_comes_back_with_an_old_data_directory() -> None:
-    nodes = Named(NAMES, vital=NAMES[:3], alone=NAMES[:1])
+def test_one_without_whom_there_is_no_quorum_never_comes_back_with_an_old_data_directory() -> None:
+    nodes = Named(NAMES, vital=NAMES[:3], needed=NAMES[:1])
     for seed in range(200):
         for one in draw_faults(seed, nodes, FaultSet.IDENTITY, until_s=UNTIL_S):
             assert isinstance(one, Restore | Twin)
