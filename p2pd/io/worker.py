@@ -51,9 +51,6 @@ Log = Callable[[str], None]
 
 log = logging.getLogger("p2pd.worker")
 
-STOPPING = "its daemon is stopping"
-"""Why a process is killed that did nothing wrong."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
@@ -306,12 +303,12 @@ class _Child:
 
     async def _reap(self) -> None:
         if not self._exited:
-            self._killed_why = self._killed_why or STOPPING
+            self._killed_why = self._killed_why or "its daemon is stopping"
             self._kill_group()
             await self._exit()
         code = self._process.wait()
         self._cause = self._describe(code)
-        if self._killed_why != STOPPING:
+        if not self._killed_why:  # whoever had it killed says why
             log.warning("%s: the next call starts another", self._cause)
         for stream in (self._requests, self._answers, self._output):
             await stream.aclose()

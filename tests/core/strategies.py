@@ -77,6 +77,8 @@ KINDS: tuple[Any, ...] = (
 
 ints = st.integers(-(2**64), 2**64 - 1)
 ids = st.binary(min_size=32, max_size=32)
+titles = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=20)
+"""Of networks and revisions: printable."""
 counts = st.integers(1, 2**40)
 
 
@@ -154,7 +156,7 @@ def _special() -> dict[Any, SearchStrategy[Any]]:
         Canary: st.builds(Canary, counts, st.integers(0, 9), st.integers(10, 99)),
         Revision: st.deferred(_revisions),
         Genesis: st.builds(
-            Genesis, names, st.binary(min_size=16, max_size=16), st.just((b"a" * 32,)), st.just(1),
+            Genesis, titles, st.binary(min_size=16, max_size=16), st.just((b"a" * 32,)), st.just(1),
             ids.map(lambda key: (Seat(PublicKey(key), 3),)), st.just(2), st.just("open"),
         ),
         Manifest: st.binary(min_size=32, max_size=32).map(
@@ -184,7 +186,6 @@ def _evidence() -> SearchStrategy[Evidence]:
 def _revisions() -> SearchStrategy[Revision]:
     hints = get_type_hints(Revision)
     plain = {name: any_of(kind) for name, kind in hints.items()}
-    names = st.text(min_size=1, max_size=20)
-    narrow = {"study": names, "experiment": names, "name": names, "head": ids, "seed": ids}
+    narrow = {"study": titles, "experiment": titles, "name": titles, "head": ids, "seed": ids}
     narrow["codec"] = st.sampled_from(CODECS)
     return st.builds(Revision, **(plain | narrow))
