@@ -6,7 +6,8 @@ from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.crypto import CryptoPair
 from aioquic.quic.packet import QuicProtocolVersion
 
-from p2pd.io.overlay._aioquic172 import CONNECTION_ID_BYTES, Quic, configuration
+from p2pd.io.overlay._aioquic172 import Quic, configuration
+from p2pd.io.overlay._aioquic172_in import CONNECTION_ID_BYTES
 from p2pd.io.overlay.doorman import INITIAL_BYTES_MIN
 from p2pd.io.overlay.identity import certificate
 from tests.io.overlay.bench import LIMITS, identity

@@ -1,6 +1,6 @@
-"""Every private attribute of aioquic that the overlay relies on: version 1.7.2 exactly.
+"""With _aioquic172_in and _out: every private attribute of aioquic that the overlay relies on, version 1.7.2 exactly.
 
-What it is needed for: speed, asking callers for a certificate and reading it, receive windows that follow
+What they are needed for: speed, asking callers for a certificate and reading it, receive windows that follow
 what was read instead of what arrived, the send backlog, the number of streams, and that a
 connection is closing. Bytes.
 Each has a test in tests/io/overlay/test_aioquic172.py that fails when a release changes it.
@@ -11,32 +11,22 @@ import ssl
 from dataclasses import dataclass
 
 from aioquic.quic.configuration import QuicConfiguration
-from aioquic.quic.connection import QuicConnection, QuicConnectionState, QuicNetworkPath
+from aioquic.quic.connection import QuicConnectionState
 from aioquic.quic.events import ConnectionTerminated
-from aioquic.quic.packet import QuicFrameType, QuicPacketType, QuicProtocolVersion
+from aioquic.quic.packet import QuicFrameType, QuicProtocolVersion
 from aioquic.quic.packet_builder import QuicPacketBuilder
-from aioquic.quic.recovery import QuicPacketPacer, QuicPacketSpace
+from aioquic.quic.recovery import QuicPacketSpace
 from aioquic.quic.stream import QuicStream
-from aioquic.tls import Epoch
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from p2pd.core.ids import PublicKey
+from p2pd.io.overlay._aioquic172_in import CONNECTION_ID_BYTES, Receiving
+from p2pd.io.overlay._aioquic172_out import GranularPacer, Sending
 
 ALPN = "p2pd/1"
-CONNECTION_ID_BYTES = 8
 STREAM_STEP = 4
 """Stream ids of one kind are so far apart (RFC 9000 2.1)."""
-
-GRANULARITY_S = 0.001
-"""Of timers (RFC 9002 6.1.2)."""
-BULK_PACKETS = 32
-"""Where so many come between two acknowledgements,"""
-BULK_ACK_S = 0.004
-"""they are acknowledged after this instead of GRANULARITY_S: both sides have less to do. The other side
-knows that it may take 25 ms (max_ack_delay, RFC 9000 18.2)."""
-FRAME_BYTES_LEAST = 32
-"""A packet with less room is full."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,19 +68,7 @@ def silence() -> None:
     logging.getLogger("quic").setLevel(logging.CRITICAL)
 
 
-class GranularPacer(QuicPacketPacer):
-    """Lets go at once what is due within the granularity of timers (RFC 9002 7.7).
-
-    The original stops after 16 packets, however short the round trip: on a fast path each waits
-    for a timer that is due at once.
-    """
-
-    def update_rate(self, congestion_window: int, smoothed_rtt: float) -> None:
-        super().update_rate(congestion_window, smoothed_rtt)
-        self.bucket_max = max(self.bucket_max, GRANULARITY_S)
-
-
-class Quic(QuicConnection):
+class Quic(Receiving, Sending):
     """One connection, as its two ends need it."""
 
     def __init__(
@@ -108,8 +86,6 @@ class Quic(QuicConnection):
         )
         self._limits = limits
         self._loss._pacer = GranularPacer(max_datagram_size=limits.datagram_bytes)
-        self._answered_packet = 0
-        """The highest that was acknowledged to the other side."""
         self._read_bytes = 0
         self._read_by_stream: dict[int, int] = {}
         self._local_max_streams_bidi.value = self._local_max_streams_bidi.sent = limits.streams
@@ -172,75 +148,6 @@ class Quic(QuicConnection):
         """Drops the account of a stream that has been read to its end."""
         self._read_by_stream.pop(stream_id, None)
 
-    def _write_application(
-        self, builder: QuicPacketBuilder, network_path: QuicNetworkPath, now: float
-    ) -> None:
-        # The original looks for everything else that could be said before each packet.
-        if self._only_streams(network_path, now):
-            self._write_streams(builder, now)
-        else:
-            super()._write_application(builder, network_path, now)
-
-    def _only_streams(self, path: QuicNetworkPath, now_s: float) -> bool:
-        """True if nothing but data of streams waits to be sent."""
-        ack_at_s = self._spaces[Epoch.ONE_RTT].ack_at
-        crypto = self._crypto_streams.get(Epoch.ONE_RTT)
-        return (
-            self._handshake_complete
-            and (ack_at_s is None or ack_at_s > now_s)
-            and (crypto is None or crypto.sender.buffer_is_empty)
-            and path.is_validated
-            and self._local_max_data.value == self._local_max_data.sent
-            and self._local_max_streams_bidi.value == self._local_max_streams_bidi.sent
-            and not (
-                path.remote_challenges
-                or self._handshake_done_pending
-                or self._retire_connection_ids
-                or self._streams_blocked_pending
-                or self._ping_pending
-                or self._probe_pending
-                or self._datagrams_pending
-            )
-            and all(connection_id.was_sent for connection_id in self._host_cids)
-            and not any(map(_has_to_say, self._streams.values()))
-        )
-
-    def _write_streams(self, builder: QuicPacketBuilder, now_s: float) -> None:
-        """Packets of stream data, as many as may go now; those served go to the end of the queue."""
-        crypto, space = self._cryptos[Epoch.ONE_RTT], self._spaces[Epoch.ONE_RTT]
-        pacer = self._loss._pacer
-        while True:
-            self._pacing_at = pacer.next_send_time(now=now_s)
-            if self._pacing_at is not None:
-                return
-            builder.start_packet(QuicPacketType.ONE_RTT, crypto)
-            served = []
-            for stream in self._streams_queue:
-                if stream.is_blocked or stream.sender.buffer_is_empty:
-                    continue
-                credit = self._remote_max_data - self._remote_max_data_used
-                end = min(stream.sender.highest_offset + credit, stream.max_stream_data_remote)
-                used = self._write_stream_frame(builder, space, stream, end)
-                if used > 0:
-                    self._remote_max_data_used += used
-                    served.append(stream)
-                if builder.remaining_flight_space < FRAME_BYTES_LEAST:
-                    break
-            if served and len(self._streams_queue) > 1:
-                others = [stream for stream in self._streams_queue if stream not in served]
-                self._streams_queue = others + served
-            if builder.packet_is_empty:
-                return
-            pacer.update_after_send(now=now_s)
-
-    def _write_ack_frame(
-        self, builder: QuicPacketBuilder, space: QuicPacketSpace, now: float
-    ) -> None:
-        super()._write_ack_frame(builder, space, now)
-        count = space.largest_received_packet - self._answered_packet
-        self._ack_delay = BULK_ACK_S if count >= BULK_PACKETS else GRANULARITY_S
-        self._answered_packet = space.largest_received_packet
-
     def _initialize(self, peer_cid: bytes) -> None:
         super()._initialize(peer_cid)
         if not self._is_client:
@@ -290,16 +197,6 @@ class Quic(QuicConnection):
             super()._write_connection_limits(builder, space)
         finally:
             self._local_max_data.used = used
-
-
-def _has_to_say(stream: QuicStream) -> bool:
-    """True if it is over, or has more to say than data."""
-    return (
-        stream.max_stream_data_local_sent != stream.max_stream_data_local
-        or stream.receiver.stop_pending
-        or stream.sender.reset_pending
-        or stream.is_finished
-    )
 
 
 def _id(stream: QuicStream) -> int:

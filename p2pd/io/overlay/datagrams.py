@@ -31,25 +31,31 @@ class Datagrams:
         self._joined_in = _joins_received(udp)
         self._joined_out = self._joined_in
 
-    def receive(self, most: int) -> Iterator[Datagram]:
-        """What has arrived: most datagrams, and the rest of the call that brought the last of them."""
+    def receive(self, most: int) -> Iterator[tuple[list[bytes], Address]]:
+        """What has arrived: most datagrams, and the rest of the call that brought the last of them.
+
+        Those that came in a row from one address are together.
+        """
+        run: list[bytes] = []
+        source: Address | None = None
         count = 0
         while count < most:
             try:
-                data, size, address = self._receive_run()
+                cut, address = self._receive_run()
             except BlockingIOError:
-                return
+                break
             except OSError:
                 # An ICMP error of an earlier send: anyone could have forged it.
                 count += 1
                 continue
-            if not size or len(data) <= size:
-                count += 1
-                yield data, address
-                continue
-            for start in range(0, len(data), size):
-                count += 1
-                yield data[start : start + size], address
+            if source is not None and address != source:
+                yield run, source
+                run = []
+            source = address
+            run += cut
+            count += len(cut)
+        if source is not None:
+            yield run, source
 
     def send(self, datagrams: Iterable[Datagram]) -> None:
         """A full buffer or no route loses datagrams, which QUIC repairs or times out."""
@@ -58,18 +64,18 @@ class Datagrams:
                 for data in run:
                     self._send_one(data, address)
 
-    def _receive_run(self) -> tuple[bytes, int, Address]:
-        """One datagram or several of one size, and that size."""
+    def _receive_run(self) -> tuple[list[bytes], Address]:
+        """What one call brings."""
         if not self._joined_in:
             data, address = self.socket.recvfrom(DATAGRAM_BYTES_MAX)
-            return data, 0, address
+            return [data], address
         data, more, _, address = self.socket.recvmsg(
             DATAGRAM_BYTES_MAX, socket.CMSG_SPACE(SIZE_BYTES)
         )
         for level, kind, value in more:
             if level == socket.IPPROTO_UDP and kind == UDP_GRO:
-                return data, int.from_bytes(value[:SIZE_BYTES], sys.byteorder), address
-        return data, 0, address
+                return _cut(data, int.from_bytes(value[:SIZE_BYTES], sys.byteorder)), address
+        return [data], address
 
     def _send_run(self, run: list[bytes], address: Address) -> bool:
         """False if it has to be sent one by one, this time and from now on."""
@@ -97,6 +103,13 @@ def _joins_received(udp: socket.socket) -> bool:
     except OSError:
         return False
     return True
+
+
+def _cut(data: bytes, size: int) -> list[bytes]:
+    """Datagrams of that size; the last may be shorter."""
+    if not 0 < size < len(data):
+        return [data]
+    return [data[start : start + size] for start in range(0, len(data), size)]
 
 
 def _runs(datagrams: Iterable[Datagram]) -> Iterator[tuple[list[bytes], Address]]:

@@ -17,7 +17,7 @@ from aioquic.quic.packet import (
 )
 from aioquic.quic.retry import QuicRetryTokenHandler
 
-from p2pd.io.overlay._aioquic172 import CONNECTION_ID_BYTES
+from p2pd.io.overlay._aioquic172_in import CONNECTION_ID_BYTES
 
 INITIAL_BYTES_MIN = 1200
 VERSIONS = [QuicProtocolVersion.VERSION_1]

@@ -13,12 +13,9 @@ from typing import Protocol
 import trio
 from aioquic.quic.configuration import QuicConfiguration
 
-from p2pd.io.overlay._aioquic172 import (
-    CONNECTION_ID_BYTES,
-    GRANULARITY_S,
-    Quic,
-    QuicLimits,
-)
+from p2pd.io.overlay._aioquic172 import Quic, QuicLimits
+from p2pd.io.overlay._aioquic172_in import CONNECTION_ID_BYTES
+from p2pd.io.overlay._aioquic172_out import GRANULARITY_S
 from p2pd.io.overlay.connection import CloseCode, Connection, Ending, Watcher
 from p2pd.io.overlay.datagrams import Datagrams
 from p2pd.io.overlay.doorman import Address, Caller, Doorman, read_header
@@ -26,6 +23,9 @@ from p2pd.io.overlay.settings import OverlaySettings, join_address
 from p2pd.io.overlay.timers import Timers
 
 BATCH_DATAGRAMS = 64
+LONG = 0x80
+HEAD_BYTES = 1 + CONNECTION_ID_BYTES
+"""Of a short header, up to the packet number; a long one has LONG in its first byte (RFC 9000 17)."""
 
 _log = logging.getLogger(__name__)
 
@@ -129,23 +129,24 @@ class Endpoint:
     def _receive(self, now_s: float) -> list[Connection]:
         """Takes in a batch of datagrams; returns the connections they were for."""
         received: dict[Connection, None] = {}
-        for data, address in self._datagrams.receive(BATCH_DATAGRAMS):
-            connection = self._find(data, address, now_s)
-            if connection is None:
-                continue
-            connection.received_bytes += len(data)
-            if connection.farewell:
-                self._repeat_farewell(connection)
-            elif self._take_in(connection, data, address, now_s):
-                received[connection] = None
-                self._touched[connection] = None
+        for run, address in self._datagrams.receive(BATCH_DATAGRAMS):
+            start = 0
+            while start < len(run):
+                connection = self._find(run[start], address, now_s)
+                end = _same_target(run, start)
+                if connection is not None and self._take_in(
+                    connection, run[start:end], address, now_s
+                ):
+                    received[connection] = None
+                    self._touched[connection] = None
+                start = end
         return list(received)
 
     def _find(self, data: bytes, address: Address, now_s: float) -> Connection | None:
         if not data:
             return None
-        if not data[0] & 0x80:
-            return self._routes.get(data[1 : 1 + CONNECTION_ID_BYTES])
+        if not data[0] & LONG:
+            return self._routes.get(data[1:HEAD_BYTES])
         header = read_header(data)
         if header is None:
             return None
@@ -234,14 +235,16 @@ class Endpoint:
             woken
         )
 
-    def _take_in(self, connection: Connection, data: bytes, address: Address, now_s: float) -> bool:
-        """As _guard, without what a closure costs for each datagram."""
-        try:
-            connection.quic.receive_datagram(data, address, now_s)
-        except Exception:  # noqa: BLE001  # one peer's packets must not end the node
-            self._failed(connection)
-            return False
-        return True
+    def _take_in(
+        self, connection: Connection, run: list[bytes], address: Address, now_s: float
+    ) -> bool:
+        """True if the connection may have something to do now."""
+        connection.received_bytes += sum(map(len, run))
+        if not connection.farewell:
+            return self._guard(connection, lambda q: q.receive_run(run, address, now_s))
+        for _ in run:
+            self._repeat_farewell(connection)
+        return False
 
     def _guard(self, connection: Connection, act: Callable[[Quic], None]) -> bool:
         """Acts on a connection. If that fails, this connection ends and no other."""
@@ -267,3 +270,16 @@ class Endpoint:
             self.unroute(connection, connection_id)
         self._timers.disarm(connection)
         self._touched.pop(connection, None)
+
+
+def _same_target(run: list[bytes], start: int) -> int:
+    """The end of those from start on that are for one connection, as far as their headers show."""
+    named, end = _named(run[start]), start + 1
+    while named and end < len(run) and _named(run[end]) == named:
+        end += 1
+    return end
+
+
+def _named(data: bytes) -> bytes:
+    """The connection id of a short header; empty for a long one."""
+    return data[1:HEAD_BYTES] if data and not data[0] & LONG else b""

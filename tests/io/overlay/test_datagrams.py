@@ -46,7 +46,7 @@ def sockets(count: int) -> Iterator[list[Counted]]:
 
 
 def received(datagrams: Datagrams, most: int = 10**6) -> list[bytes]:
-    return [data for data, _ in datagrams.receive(most)]
+    return [data for run, _ in datagrams.receive(most) for data in run]
 
 
 SIZES = [1200] * 5 + [40] + [1200] * 2 + [1300, 1300, 1200, 1200, 1, 2, 16_000] + [16_000] * 6
