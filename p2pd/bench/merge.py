@@ -102,7 +102,8 @@ class _Stage:
             started_s = perf_counter()
             merged = await self.math.merge(job)
             found.append(perf_counter() - started_s)
-            self.exponents = merged.exponents
+            if merged.measured is not None:
+                self.exponents = merged.measured.exponents
         return min(found)
 
 

@@ -221,7 +221,8 @@ def _state_after_window(
         steps=after.progress.steps + steps[len(steps) // 2],
         samples=after.progress.samples + samples,
     )
-    return replace(after, progress=progress, exponents=merged.exponents)
+    exponents = merged.measured.exponents if merged.measured else None
+    return replace(after, progress=progress, exponents=exponents)
 
 
 @dataclass(frozen=True, slots=True)

@@ -245,11 +245,24 @@ class MergeJob:
     inputs: tuple[MergeInput, ...]
     """Ascending by update id, at least one."""
     exponents: tuple[int, ...] | None
-    """Certified power-of-two scale of each tensor's features, in schema order; None before the first promoted head."""
+    """Certified power-of-two scale of each tensor's features, in schema order.
+
+    None before the first promoted head, and under rules that take none.
+    """
     rule: MergeRule
     optimizer: OuterRule
     codec: str = "f32"
     """Of the updates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a rule that clips found in its cohort."""
+
+    norms: tuple[int, ...]
+    """Per input, the integer square root of its exact squared norm, in units of 2**min(exponents used)."""
+    exponents: tuple[int, ...]
+    """For the next merge, from this cohort."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +275,5 @@ class Merged:
     """The rule that was used: mean where the cohort was too small for the wanted one."""
     clips: tuple[int, ...]
     """Per input, 0 to FULL; FULL when not clipped."""
-    norms: tuple[int, ...]
-    """Per input, the integer square root of its exact squared norm, in units of 2**min(exponents used)."""
-    exponents: tuple[int, ...]
-    """For the next merge, from this cohort."""
+    measured: Measured | None
+    """None where the rule asks for no norms: taking them costs more than the mean itself."""

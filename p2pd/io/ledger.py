@@ -24,7 +24,7 @@ from p2pd.errors import NoRoomError, StoreError
 from p2pd.io.durable import free_bytes, open_file, storing, sync_directory
 from p2pd.ports import Table, Write
 
-VERSION = 3
+VERSION = 4
 """Of the tables, in SQLite's user_version."""
 COMPANIONS = ("-wal", "-shm", "-journal")
 BUSY_S = 5.0

@@ -21,6 +21,7 @@ from p2pd.core.work import (
     Evaluation,
     Inspection,
     InspectJob,
+    Measured,
     Merged,
     MergeInput,
     MergeJob,
@@ -94,7 +95,7 @@ class ScriptedMath:
         head = await self.blobs.put(ArtifactKind.HEAD, job.schema.id, payload)
         norms = tuple(isqrt(sum(value * value for value in v)) for v in vectors)
         clips = (FULL,) * len(job.inputs)
-        result = Merged(head, outer, job.rule.name, clips, norms, (0,))
+        result = Merged(head, outer, job.rule.name, clips, Measured(norms, (0,)))
         self.merged(job, result)
         return result
 

@@ -17,16 +17,18 @@ import numpy as np
 from p2pd.core.artifact import ArtifactKind, Manifest
 from p2pd.core.codecs import is_trained, outer_schema
 from p2pd.core.ids import ArtifactId
-from p2pd.core.work import FULL, MILLION, Merged, MergeJob, MergeRule, TensorSpec
+from p2pd.core.work import FULL, MILLION, Measured, Merged, MergeJob, MergeRule, TensorSpec
 from p2pd.errors import LocalError, RemoteError
 from p2pd.tensors import features
 from p2pd.tensors.cohort import CHUNK_ELEMENTS, Cohort, open_cohort, open_state
 from p2pd.tensors.crew import Crew, hired
 from p2pd.tensors.files import ArtifactWriter, TensorFile
-from p2pd.tensors.formats import FORMATS, Stored, Values, encode
+from p2pd.tensors.formats import FORMATS, Stored, Values, canonical_zero, encode, finite
 from p2pd.tensors.outer import Momentum, optimizer_of
 from p2pd.tensors.rules import clipped_step, trimmed_mean, weighted_mean
 
+RUN_CHUNKS = 8
+"""Merged by one thread without handing over."""
 TRIMMED_COHORT_MIN = 3
 """Below that, cutting one row off each end leaves none."""
 
@@ -66,23 +68,41 @@ def merge(
     cohort = open_cohort(paths, job, chunk_elements)
     outputs = out_path, outer_path or out_path.with_name(f"{out_path.name}.outer")
     merging = _Merge(job, cohort, open_state(paths, job), outputs)
-    survey = features.Survey.of(cohort, job.exponents)
+    measured = None
     with hired(threads) as crew:
-        # Norms come out of the pass that makes the head. Only then is it known whether an update
-        # is to be clipped; if one is, the head is made again.
         plan = _plan(job, None)
-        with _writing(merging) as writers:
-            _write(_Pass(merging, plan, survey), writers, crew)
-            squares, following = _norms(merging, survey, crew)
-            right = _plan(job, squares)
-            done = writers.finish() if right == plan else None
-        if done is None:
+        if plan.rule == "norm_clipped_mean":
+            plan, measured, done = _measure_and_write(merging, plan, crew)
+        else:
             with _writing(merging) as writers:
-                _write(_Pass(merging, right, None), writers, crew)
+                _write(_Pass(merging, plan, None), writers, crew)
                 done = writers.finish()
     manifest, kept = done
-    norms, outer = features.reported_norms(squares), kept.id if kept else None
-    return Merged(manifest.id, outer, right.rule, right.clips, norms, following), manifest, kept
+    outer = kept.id if kept else None
+    return Merged(manifest.id, outer, plan.rule, plan.clips, measured), manifest, kept
+
+
+_Manifests = tuple[Manifest, Manifest | None]
+
+
+def _measure_and_write(
+    merging: "_Merge", plan: _Plan, crew: Crew
+) -> tuple[_Plan, Measured, _Manifests]:
+    """Norms come out of the pass that makes the head.
+
+    Only then is it known whether an update is to be clipped; if one is, the head is made again.
+    """
+    survey = features.Survey.of(merging.cohort, merging.job.exponents)
+    with _writing(merging) as writers:
+        _write(_Pass(merging, plan, survey), writers, crew)
+        squares, following = _norms(merging, survey, crew)
+        measured = Measured(features.reported_norms(squares), following)
+        right = _plan(merging.job, squares)
+        if right == plan:
+            return plan, measured, writers.finish()
+    with _writing(merging) as writers:
+        _write(_Pass(merging, right, None), writers, crew)
+        return right, measured, writers.finish()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,21 +167,27 @@ class _Chunk:
 
 def _write(work: _Pass, writers: _Writers, crew: Crew) -> None:
     cohort = work.merging.cohort
-    places = (
+    places = [
         (index, span)
         for index, tensor in enumerate(cohort.schema.tensors)
         for span in _spans(cohort, index, tensor)
-    )
-    for chunk in crew.each(partial(_merge_chunk, work), places):
-        writers.head.write(chunk.head)
-        if writers.state is not None and chunk.state is not None:
-            writers.state.write(chunk.state)
-        if work.survey is not None:
-            work.survey.add(chunk.index, chunk.found)
+    ]
+    runs = (places[start : start + RUN_CHUNKS] for start in range(0, len(places), RUN_CHUNKS))
+    for run in crew.each(partial(_merge_run, work), runs):
+        for chunk in run:
+            writers.head.write(chunk.head)
+            if writers.state is not None and chunk.state is not None:
+                writers.state.write(chunk.state)
+            if work.survey is not None:
+                work.survey.add(chunk.index, chunk.found)
 
 
 def _spans(cohort: Cohort, index: int, tensor: TensorSpec) -> Iterable[slice]:
     return cohort.spans(index) if FORMATS[tensor.dtype].floating else (slice(None),)
+
+
+def _merge_run(work: _Pass, places: Sequence[features.Place]) -> list[_Chunk]:
+    return [_merge_chunk(work, place) for place in places]
 
 
 def _merge_chunk(work: _Pass, place: features.Place) -> _Chunk:
@@ -210,24 +236,34 @@ def _merge_trained(work: _Pass, index: int, span: slice) -> _Chunk:
 
 
 def _merge_narrow(work: _Pass, index: int, span: slice) -> _Chunk | None:
-    """The plain mean, without decoding: the same bits, as a fold differs by the sign of zeros only.
+    """Without decoding. The same bits: a mean differs by the sign of zeros only, which is dropped.
 
     None where that does not do; also where something is not finite, so that who decodes it names it.
     """
-    cohort, plan, survey = work.merging.cohort, work.plan, work.survey
-    # Ordering tells the two zeros apart. Without a survey, nothing would check the elements.
-    if survey is None or plan.outer is not None or plan.rule == "trimmed_mean":
-        return None
-    narrow = cohort.narrow(index, span)
+    cohort, plan = work.merging.cohort, work.plan
+    clips = any(clip < FULL for clip in plan.clips)
+    narrow = None if plan.outer is not None or clips else cohort.narrow(index, span)
     if narrow is None:
         return None
     base, rows = narrow
+    dtype = cohort.schema.tensors[index].dtype
+    found: features.Found = []
     with np.errstate(all="ignore"):  # what is not finite is found below
-        found = survey.look(index, base, rows)
-        if not all(math.isfinite(peak) for peak, _ in found):
-            return None
-        merged = weighted_mean(rows, plan.weights, wide=False)
-    return _Chunk(index, encode(merged, cohort.schema.tensors[index].dtype), found=found)
+        if work.survey is not None:
+            found = work.survey.look(index, base, rows)
+            if not all(math.isfinite(peak) for peak, _ in found):
+                return None
+        if plan.rule == "trimmed_mean":
+            # What is not finite may be cut off, and ordering tells the two zeros apart.
+            if not all(finite(row, dtype) for row in rows):
+                return None
+            rows = [canonical_zero(row, dtype) for row in rows]
+            merged = trimmed_mean(rows, plan.cut, wide=False)
+        else:
+            merged = weighted_mean(rows, plan.weights, wide=False)
+        head = encode(merged, dtype)
+    # A mean of finite numbers is finite, and of any other is not.
+    return _Chunk(index, head, found=found) if finite(head, dtype) else None
 
 
 def _velocity(merging: _Merge, index: int, span: slice) -> Values:

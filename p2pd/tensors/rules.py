@@ -53,7 +53,7 @@ def clipped_step(
     return moved / float(total)
 
 
-def trimmed_mean(rows: Sequence[Values], cut: int, *, wide: bool) -> Values:
+def trimmed_mean(rows: Sequence[Stored], cut: int, *, wide: bool) -> Values:
     """The mean of what is left when the cut lowest and the cut highest of each element are gone.
 
     It counts rows: every row that is left weighs the same.
@@ -62,7 +62,7 @@ def trimmed_mean(rows: Sequence[Values], cut: int, *, wide: bool) -> Values:
     return weighted_mean(kept, [1] * len(kept), wide=wide)
 
 
-def ordered(rows: Sequence[Values]) -> list[Values]:
+def ordered(rows: Sequence[Stored]) -> list[Stored]:
     """The rows, each element's values ascending. Zeros must all be positive."""
     lanes = [row.copy() for row in rows]
     spare = np.empty_like(lanes[0])

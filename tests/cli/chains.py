@@ -179,7 +179,7 @@ def _next(
     kind = ChoiceKind.WINDOW if cohort else ChoiceKind.IDLE
     choices = Choices(kind, tuple(cohort), presence, (), (), ())
     job = merge_job(setting, previous, choices.cohort)
-    merged = Merged(head, outer, "mean", (FULL,), (1000,), (0,)) if job else None
+    merged = Merged(head, outer, "mean", (FULL,), None) if job else None
     return derive(setting, previous, choices, encode(choices), merged)
 
 

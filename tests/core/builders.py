@@ -23,7 +23,7 @@ from p2pd.core.revision import Revision
 from p2pd.core.signed import Signed
 from p2pd.core.votes import NO_ROUND, Reason, Step, Vote
 from p2pd.core.voting.evidence import Evidence
-from p2pd.core.work import FULL, Merged, Verdict
+from p2pd.core.work import FULL, Measured, Merged, Verdict
 from p2pd.io.keys import Ed25519Signer
 from p2pd.wire.envelope import seal
 from tests.cli.chains import certify, key, revision_of
@@ -161,7 +161,7 @@ def merge(setting: Setting, previous: Decision, chosen: Choices) -> Merged | Non
     outer = None
     if setting.revision.outer.keeps_state:
         outer = ArtifactId(digest("artifact", head + (job.outer or b"")))
-    return Merged(head, outer, "mean", (FULL,) * count, tuple(range(count)), (0,))
+    return Merged(head, outer, "mean", (FULL,) * count, Measured(tuple(range(count)), (0,)))
 
 
 def follow(previous: Decision, chosen: Choices, setting: Setting = SETTING) -> Decision:

@@ -9,7 +9,7 @@ from p2pd.core.encoding import decode, encode
 from p2pd.core.ids import ArtifactId, PeerId, UpdateId
 from p2pd.core.messages import Candidate, ChoiceKind, Choices, Service
 from p2pd.core.standing import newcomer
-from p2pd.core.work import FULL, Merged, OuterRule, Verdict
+from p2pd.core.work import FULL, Measured, Merged, OuterRule, Verdict
 from tests.core.builders import (
     GENESIS,
     HEAD,
@@ -73,7 +73,8 @@ def test_i04_the_id_binds_the_merged_tensors() -> None:
         replace(merged, head=ArtifactId(bytes(32))),
         replace(merged, outer=ArtifactId(bytes(32))),
         replace(merged, clips=(1, 2, 3)),
-        replace(merged, exponents=(9,)),
+        replace(merged, measured=Measured((0, 1, 2), (9,))),
+        replace(merged, measured=None),
         replace(merged, rule="trimmed_mean"),
     ]
     ids = {derive(SETTING, DEALT, CHOSEN, encode(CHOSEN), other).id for other in others}
@@ -88,7 +89,8 @@ def test_a_window_with_accepted_updates_promotes_their_merge() -> None:
     assert after.heads == before.heads + 1
     assert after.samples == before.samples + 60
     assert after.steps == before.steps + 2  # the median of 1, 2, 3
-    assert NEXT.state.exponents == NEXT.merged.exponents
+    assert NEXT.merged.measured is not None
+    assert NEXT.state.exponents == NEXT.merged.measured.exponents
     assert NEXT.header.previous == DEALT.id
 
 

@@ -170,4 +170,4 @@ def test_a_lying_reducer_names_another_head() -> None:
     (lie,) = said(effects)
     assert lie.inputs == merge.inputs
     assert lie.merged != merged_of(merge)
-    assert lie.merged.norms == merged_of(merge).norms
+    assert lie.merged.measured == merged_of(merge).measured

@@ -16,6 +16,7 @@ from p2pd.core.work import (
     FULL,
     MILLION,
     InspectJob,
+    Measured,
     Merged,
     MergeInput,
     MergeJob,
@@ -240,16 +241,23 @@ def test_a_clipped_update_pulls_towards_the_base() -> None:
 
 
 def test_norms_are_in_units_of_the_smallest_exponent() -> None:
-    merged, _ = merged_values([0.0, 0.0], [[3.0, 4.0]], [1], MEAN)
-    assert merged.norms == (round(5 / 2.0 ** min(merged.exponents)),)
+    merged, _ = merged_values([0.0, 0.0], [[3.0, 4.0]], [1], CLIPPED)
+    assert merged.measured is not None
+    norms, exponents = merged.measured.norms, merged.measured.exponents
+    assert norms == (round(5 / 2.0 ** min(exponents)),)
+
+
+@pytest.mark.parametrize("rule", [MEAN, TRIMMED])
+def test_no_norms_are_taken_for_a_rule_that_clips_nothing(rule: MergeRule) -> None:
+    merged, _ = merged_values([0.0], [[1.0], [2.0], [3.0]], [1, 1, 1], rule)
+    assert merged.measured is None
 
 
 def test_certified_exponents_are_used_and_new_ones_derived(tmp_path: Path) -> None:
     bench = Bench(tmp_path, schema_of("F32", 2))
     job = bench.job(bench.add([0, 0]), [bench.add([3, 4])], [1])
-    merged, _ = bench.merge(replace(job, exponents=(-4,)))
-    assert merged.norms == (5 * 2**4,)
-    assert merged.exponents == (math.frexp(4.0)[1] - 15,)
+    merged, _ = bench.merge(replace(job, exponents=(-4,), rule=CLIPPED))
+    assert merged.measured == Measured((5 * 2**4,), (math.frexp(4.0)[1] - 15,))
 
 
 @pytest.mark.parametrize(
@@ -319,7 +327,7 @@ def test_a_base_that_is_not_finite_is_refused(tmp_path: Path, bad: float) -> Non
     bench = Bench(tmp_path, schema_of("F32", 3))
     base, good = bench.add([1, bad, 3]), bench.add([1, 2, 3])
     with pytest.raises(RemoteError, match=r"tensor 'x' .* not finite"):
-        bench.merge(bench.job(base, [good], [1]))
+        bench.merge(replace(bench.job(base, [good], [1]), rule=CLIPPED))
 
 
 def test_float64_too_large_to_be_summed_counts_as_not_finite(tmp_path: Path) -> None:
@@ -369,7 +377,8 @@ def test_a_model_of_no_tensors_and_one_of_empty_tensors_are_merged(tmp_path: Pat
         bench.root.mkdir()
         update = bench.add(*([] for _ in schema.tensors))
         merged, _ = bench.merge(replace(bench.job(update, [update] * 3, [1] * 3), rule=CLIPPED))
-        assert merged.norms == (0, 0, 0)
+        assert merged.measured is not None
+        assert merged.measured.norms == (0, 0, 0)
 
 
 @settings(max_examples=40, deadline=None)

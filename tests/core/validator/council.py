@@ -37,7 +37,7 @@ from p2pd.core.validator.machine import Validator
 from p2pd.core.validator.seat import Seat
 from p2pd.core.voting.events import PeerHeard
 from p2pd.core.voting.timers import CheckTimes
-from p2pd.core.work import FULL, Evaluation, Inspection, Merged, Verdict
+from p2pd.core.work import FULL, Evaluation, Inspection, Measured, Merged, Verdict
 from p2pd.io.keys import Ed25519Signer
 from p2pd.wire.envelope import load_choices, seal
 from tests.core.builders import SETTING, VALIDATORS
@@ -54,7 +54,7 @@ def merged_of(job: Merge) -> Merged:
     """As builders.merge makes it."""
     head = ArtifactId(digest("artifact", job.inputs + job.job.base))
     count = len(job.job.inputs)
-    return Merged(head, None, "mean", (FULL,) * count, tuple(range(count)), (0,))
+    return Merged(head, None, "mean", (FULL,) * count, Measured(tuple(range(count)), (0,)))
 
 
 def evaluation(head: ArtifactId, loss: int = LOSS) -> Evaluation:
