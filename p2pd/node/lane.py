@@ -330,7 +330,7 @@ class Lane:
         """Sends a validator the votes that it lacks of the height that both decide."""
         if holdings.height != self.pool.height or not self._has_seat(link.peer):
             return 0
-        sent = self._neighbours.send(link, self._lacking(holdings))
+        sent = self._neighbours.send(link, self.lacking(holdings))
         votes = self.role.holdings()
         if votes is None:
             return sent
@@ -382,7 +382,7 @@ class Lane:
             purpose = Purpose.ASK if self._listens() else Purpose.TELL
         return dump_talk(Holdings(self.setting.revision.id, self.pool.height, votes, purpose))
 
-    def _lacking(self, holdings: Holdings) -> Sequence[Signed[Any]]:
+    def lacking(self, holdings: Holdings) -> Sequence[Signed[Any]]:
         return self.role.lacking(holdings.votes)
 
     def _listens(self) -> bool:

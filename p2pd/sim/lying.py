@@ -79,6 +79,6 @@ class LyingLane(WatchedLane):
         confidant = next(iter(sorted(self._scene().others)), None)
         return self.lie is Lie.CONFIDE and peer == confidant
 
-    def _lacking(self, holdings: Holdings) -> Sequence[Signed[Any]]:
+    def lacking(self, holdings: Holdings) -> Sequence[Signed[Any]]:
         """What others said, never what its machine believes to have said itself."""
-        return [one for one in super()._lacking(holdings) if one.author != self.key]
+        return [one for one in Lane.lacking(self, holdings) if one.author != self.key]

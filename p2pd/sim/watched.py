@@ -1,6 +1,6 @@
 """Lanes of simulated nodes, watched by the checkers, some of them with a rule that is broken."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from p2pd.core.encoding import decode
 from p2pd.core.ids import PeerId
 from p2pd.core.messages import Choices
 from p2pd.core.signed import Signed
+from p2pd.core.talk import Holdings
 from p2pd.core.voting.events import Defence
 from p2pd.core.voting.members import Members
 from p2pd.errors import RemoteError
@@ -63,11 +64,21 @@ class WatchedLane(Lane):
     async def publish(self, signed: Signed[object]) -> None:
         if signed.kind in ("vote", "proposal"):
             self.checkers.on_sent(signed)
-            if signed.scope.height == self.pool.height:  # what is over needs no memory
-                self.checkers.on_sending(self.name, signed, self.stored_votes() or b"")
+            self._check_stored(signed)
         await Lane.publish(self, signed)
         if signed.kind == "vote":
             self.voted()
+
+    def lacking(self, holdings: Holdings) -> Sequence[Signed[Any]]:
+        lacking = Lane.lacking(self, holdings)
+        for signed in lacking:
+            if signed.author == self.key:
+                self._check_stored(signed)
+        return lacking
+
+    def _check_stored(self, signed: Signed[Any]) -> None:
+        if signed.scope.height == self.pool.height:  # what is over needs no memory
+            self.checkers.on_sending(self.name, signed, self.stored_votes() or b"")
 
     def receive(self, signed: Signed[Any], source: PeerId) -> None:
         Lane.receive(self, signed, source)

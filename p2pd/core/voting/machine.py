@@ -46,6 +46,8 @@ class Machine:
         counting = Defence.COUNTING not in setup.defences_off
         self._box = Box(setup.members, setup.scope, counting=counting)
         self._results = Results(setup.checks, setup.undecided)
+        self._public: set[bytes] = set()
+        """Ids of my own messages that have come back, or were stored: they are durable, and may be shown."""
         if stored is None:
             self._memory = Memory(setup.scope)
         else:
@@ -63,6 +65,8 @@ class Machine:
         self._box.tally.add_all(memory.votes())
         for proposal in memory.proposals():
             self._box.add_own_proposal(proposal)
+        self._public.update(vote.id for vote in memory.votes())
+        self._public.update(proposal.id for proposal in memory.proposals())
 
     # The face
 
@@ -120,6 +124,7 @@ class Machine:
             return
         evidence = self._box.add_vote(vote)
         if vote.author == self._me:
+            self._public.add(vote.id)
             mine = self._memory.vote(vote.content.step, vote.content.round)
             if mine is None or mine.content != vote.content:
                 self._rules.mute(vote)
@@ -132,6 +137,7 @@ class Machine:
         except RemoteError:
             return  # dropped: no timer stops for it
         if proposal.author == self._me:
+            self._public.add(proposal.id)
             mine = self._memory.proposal(proposal.content.round)
             if mine is None or mine.content != proposal.content:
                 self._rules.mute(proposal)
@@ -162,8 +168,16 @@ class Machine:
         return self._box.exchange.inventory(self._in_play())
 
     def missing(self, theirs: Inventory) -> list[Signed[Vote] | Signed[Proposal]]:
-        """What to send to the peer that showed this inventory."""
-        return self._box.exchange.missing(self._in_play(), theirs)
+        """What to send to the peer that showed this inventory.
+
+        Nothing of mine that has not been sent to all yet: it may not be durable, and a crash would
+        make me forget what I signed.
+        """
+        return [
+            message
+            for message in self._box.exchange.missing(self._in_play(), theirs)
+            if message.author != self._me or message.id in self._public
+        ]
 
     def _in_play(self) -> list[int]:
         here, locked, valid = self._memory.position, self._memory.locked, self._memory.valid

@@ -26,6 +26,7 @@ from p2pd.core.voting.events import (
     Close,
     Defence,
     Effect,
+    Event,
     Judgement,
     PeerHeard,
     ProposalSeen,
@@ -163,23 +164,31 @@ class Bench:
         )
         return Machine(setup, stored)
 
+    def tell(self, event: Event) -> list[Effect]:
+        """Its own messages come back to it once they are durable, as in a node."""
+        effects = self.machine.handle(event, self.now_s)
+        return effects + self.echo(effects)
+
+    def echo(self, effects: list[Effect]) -> list[Effect]:
+        return self.hear(*(effect.message for effect in effects if isinstance(effect, Send)))
+
     def close(self) -> list[Effect]:
-        return self.machine.handle(Close(), self.now_s)
+        return self.tell(Close())
 
     def resume(self) -> list[Effect]:
         """All the others are there, and say what they hold."""
-        effects = self.machine.handle(Resumed(), self.now_s)
+        effects = self.tell(Resumed())
         for member in self.members.rows:
-            effects += self.machine.handle(PeerHeard(member.peer), self.now_s)
+            effects += self.tell(PeerHeard(member.peer))
         return effects
 
     def hear(self, *messages: Signed[Vote] | Signed[Proposal]) -> list[Effect]:
         effects = []
         for message in messages:
             if isinstance(message.content, Vote):
-                effects += self.machine.handle(VoteSeen(message), self.now_s)
+                effects += self.tell(VoteSeen(message))
             else:
-                effects += self.machine.handle(ProposalSeen(message), self.now_s)
+                effects += self.tell(ProposalSeen(message))
         return effects
 
     def prevotes(
@@ -191,7 +200,7 @@ class Bench:
         return self.hear(*(precommit(self.members, each, round_, value) for each in who))
 
     def built(self, round_: int, choices: bytes) -> list[Effect]:
-        return self.machine.handle(Built(round_, choices), self.now_s)
+        return self.tell(Built(round_, choices))
 
     def checked(
         self,
@@ -201,10 +210,10 @@ class Bench:
         objective: bool = True,
     ) -> list[Effect]:
         event = Checked(choices, value_of(choices), objective, judgement, reasons)
-        return self.machine.handle(event, self.now_s)
+        return self.tell(event)
 
     def fetched(self, choices: bytes, *, objective: bool = True) -> list[Effect]:
-        return self.machine.handle(BodyChecked(value_of(choices), choices, objective), self.now_s)
+        return self.tell(BodyChecked(value_of(choices), choices, objective))
 
     def wait(self, duration_s: float) -> list[Effect]:
         """Lets time pass, and every timer act at its time."""
@@ -212,7 +221,8 @@ class Bench:
         effects = []
         while (deadline_s := self.machine.next_deadline_s()) is not None and deadline_s <= end_s:
             self.now_s = deadline_s
-            effects += self.machine.tick(self.now_s)
+            acted = self.machine.tick(self.now_s)
+            effects += acted + self.echo(acted)
             after_s = self.machine.next_deadline_s()
             assert after_s is None or after_s > self.now_s
         self.now_s = end_s

@@ -344,6 +344,7 @@ class Node:
             self.restart()
             return
         self.simulation.broadcast(self.key, message)
+        self.later(0.0, lambda: self.tell(seen(message)))
 
     def build(self, round_: int) -> None:
         self.built += 1

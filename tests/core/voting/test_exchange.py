@@ -1,6 +1,7 @@
 from p2pd.core.encoding import decode, encode
 from p2pd.core.signed import Signed
 from p2pd.core.votes import Vote
+from p2pd.core.voting.events import Checked, Judgement, Send
 from p2pd.core.voting.exchange import PROPOSALS_MAX, ROUNDS_MAX, VOTES_MAX, Inventory
 from tests.core.voting.making import (
     A_CHOICES,
@@ -29,6 +30,20 @@ def test_who_holds_nothing_is_sent_all_that_is_in_play() -> None:
     assert proposal(FOUR, 0, A_CHOICES) in sent
     assert {prevote(FOUR, who, 0, A).id for who in (0, 1, 2)} <= {each.id for each in sent}
     assert precommit(FOUR, 2, 0, A) in sent
+
+
+def test_i10_what_is_not_durable_yet_is_shown_to_nobody() -> None:
+    """A peer that asks while the disk is slow must not get a vote that a crash would make its signer forget."""
+    bench = Bench(FOUR, 2)
+    bench.close()
+    bench.hear(proposal(FOUR, 0, A_CHOICES))
+    judged = Checked(A_CHOICES, A, True, Judgement.ACCEPT, ())
+    sent = [one for one in bench.machine.handle(judged, bench.now_s) if isinstance(one, Send)]
+    mine = prevote(FOUR, 2, 0, A)
+    assert [one.message for one in sent] == [mine]
+    assert bench.machine.missing(NOTHING) == [proposal(FOUR, 0, A_CHOICES)]
+    bench.echo([*sent])  # it was stored, and sent to all
+    assert mine in bench.machine.missing(NOTHING)
 
 
 def test_who_holds_the_same_is_sent_nothing() -> None:
