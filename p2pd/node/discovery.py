@@ -134,8 +134,8 @@ class Discovery:
         self._to_ask.pop(link.peer, None)
         if self._table.get(link.peer) is None and not target.dialling:
             del self._targets[link.peer]  # or callers with ever new keys would fill the memory
-            return
-        self._rest(link.peer, target)
+        else:
+            self._rest(link.peer, target)
         self._wake()
 
     def serve_peers(self, peer: PeerId, request: GetPeers) -> bytes:

@@ -74,6 +74,27 @@ def test_a_restarted_node_finds_its_neighbours_with_all_seeds_down_even_after_da
     run(scenario)
 
 
+def test_a_node_with_a_wrong_clock_notices_that_the_link_to_its_seed_is_gone() -> None:
+    """To it everybody's record is too old to be kept, the seed's as well."""
+
+    async def scenario(bench: Bench) -> None:
+        bench.seeds = (Seed("10.0.0.9:7000"),)
+        day_ms = 24 * 60 * 60 * 1000
+        wrong = await bench.start("wrong", skew_ms=13 * day_ms)
+        seed = await bench.start("seed", address="10.0.0.9:7000")
+        await trio.sleep(60.0)
+        assert wrong.linked() == {seed.peer}
+        assert wrong.ledger.get(Table.PEERS, seed.peer) is None
+        seed.life.cancel()
+        await trio.sleep(60.0)
+        assert wrong.linked() == set()
+        await bench.start("seed", address="10.0.0.9:7000")
+        await trio.sleep(60.0)
+        assert wrong.linked() == {seed.peer}
+
+    run(scenario)
+
+
 def test_a_seed_is_spoken_of_once_for_each_change(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(bench: Bench) -> None:
         bench.seeds = (Seed("10.0.0.9:7000"),)
