@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from p2pd.errors import WorkloadError
+from p2pd.lifeline import tied
 
 LEAVE_S = 5.0
 READ_BYTES = 2**16
@@ -25,7 +26,7 @@ class Child:
     def __init__(self, module: str, *arguments: str) -> None:
         self.name = " ".join((module, *arguments[:1]))
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module, *arguments],
+            tied(module, *arguments),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

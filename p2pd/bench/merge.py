@@ -7,7 +7,6 @@ hashed, written, synced and taken into the store. Not in it: fetching and screen
 
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,6 +34,7 @@ from p2pd.core.work import (
 from p2pd.errors import P2pError
 from p2pd.io.blobs import FileBlobStore
 from p2pd.io.math import MathConfig, MathProcess
+from p2pd.lifeline import tied
 from p2pd.tensors.files import write_artifact
 from p2pd.tensors.formats import Stored
 from p2pd.tensors.layout import layout_of
@@ -151,7 +151,7 @@ async def _beside_torch(stage: _Stage, name: str, seconds: float, times: int) ->
 
 
 def _torch_s(stage: _Stage, threads: int, times: int) -> float:
-    command = [sys.executable, "-m", "p2pd.bench.torch_mean", str(threads), str(times + 1)]
+    command = tied("p2pd.bench.torch_mean", str(threads), str(times + 1))
     for artifact, weight in zip(stage.updates, WEIGHTS, strict=True):
         command += [str(weight), str(stage.store.path(artifact))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from p2pd.errors import WorkloadError
+from p2pd.lifeline import tied
 
 ROWS = 10
 COLUMNS = 60
@@ -37,7 +37,7 @@ def train(job: Job, report: Callable[[str], None]) -> dict[str, Any]:
     Raises:
         WorkloadError: the workload failed, in its own words.
     """
-    command = [sys.executable, "-m", "p2pd.workload.alone", job.module, "--config", job.config]
+    command = tied("p2pd.workload.alone", job.module, "--config", job.config)
     command += ["--samples", str(job.samples), "--every", str(job.every)]
     command += ["--threads", str(job.threads)]
     if job.traceback:

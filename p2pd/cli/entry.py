@@ -4,16 +4,20 @@ Exit codes: 0 done, 1 failed, 2 usage or configuration, 130 interrupted.
 """
 
 import errno
+import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
+from typer.main import get_command
 
-from p2pd.errors import P2pError, UsageError
+from p2pd.cli.output import unwritten
+from p2pd.errors import P2pError, StoreError, UsageError
 from p2pd.status.pictures import printable
 
 
@@ -22,6 +26,14 @@ class ExitCode(IntEnum):
     FAILED = 1
     USAGE = 2
     INTERRUPTED = 130
+
+
+REFUSAL: type[Exception] = typer.BadParameter.__bases__[0]
+"""All that typer says of usage; the class itself has had several homes."""
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+PYDANTIC = "Value error, "
+"""Words of a library that tell nobody anything."""
+EMPTY_OPTION = re.compile(r"(--[a-z-]+)=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +66,46 @@ COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command and exits."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = _run(words)
+    except (P2pError, OSError, BaseExceptionGroup) as error:
+        code = _explained(error)
+    lost = unwritten(sys.stdout)
+    if lost is not None and code == ExitCode.DONE:
+        code = _explained(lost)
+    unwritten(sys.stderr)
+    raise SystemExit(code)
+
+
+def _run(words: list[str]) -> int:
+    _refuse_empty(words)
     # The options of p2pd itself take no values, so the first other word is the command.
     wanted = next((word for word in words if not word.startswith("-")), None)
+    command = get_command(_application(wanted))
     try:
-        _application(wanted)(words, prog_name="p2pd")
-    except (P2pError, OSError, BaseExceptionGroup) as error:
-        raise SystemExit(_explained(error)) from error
+        code = command.main(words or ["--help"], prog_name="p2pd", standalone_mode=False)
+    except REFUSAL as refusal:
+        name = f"p2pd {wanted}" if wanted in COMMANDS else "p2pd"
+        raise UsageError(_in_a_line(cast("typer.BadParameter", refusal), name)) from refusal
+    except typer.Abort:
+        return ExitCode.INTERRUPTED
+    return (code or ExitCode.DONE) if words else ExitCode.USAGE
+
+
+def _refuse_empty(words: list[str]) -> None:
+    """An empty word is a script's variable that was not set: as a path it would be the working directory."""
+    for before, word in zip(["", *words], words, strict=False):
+        option = EMPTY_OPTION.fullmatch(word)
+        if word == "" or option:
+            name = option[1] if option else before if before.startswith("-") else "an argument"
+            raise UsageError(f"{name} is empty: give a value, or leave it out")
+
+
+def _in_a_line(refusal: typer.BadParameter, name: str) -> str:
+    """What typer says in four lines."""
+    said = " ".join(refusal.format_message().split()).rstrip(".").replace(PYDANTIC, "")
+    where = refusal.ctx.command_path if refusal.ctx else name
+    return f"{said[:1].lower()}{said[1:]}: see {where} --help"
 
 
 def _explained(error: BaseException) -> int:
@@ -70,19 +116,32 @@ def _explained(error: BaseException) -> int:
     if isinstance(error, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
-        error = UsageError(f"{str(error.filename)[:80]}...: the name is too long")
+        error = UsageError(f"{str(error.filename)[:80]}...: the name is too long: choose another")
+    if isinstance(error, OSError) and error.filename is None:
+        # Files have names, and what happens to them is a StoreError by now: this is a stream.
+        if error.errno == errno.EPIPE:
+            return ExitCode.FAILED
+        if error.errno in UNWRITABLE:
+            error = StoreError(
+                f"standard output cannot be written: {error.strerror}: write it elsewhere"
+            )
     if not isinstance(error, P2pError):
         raise error
     # One line, but for a configuration file with several things wrong.
-    lines = map(printable, str(error).splitlines())
-    sys.stderr.write("".join(f"p2pd: {line}\n" for line in lines))
+    for line in str(error).splitlines():
+        _complain(line)
     return ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.FAILED
+
+
+def _complain(line: str) -> None:
+    with suppress(OSError):  # nobody can be told that nobody can be told
+        sys.stderr.write(f"p2pd: {printable(line)}\n")
+        sys.stderr.flush()
 
 
 def _application(wanted: str | None) -> typer.Typer:
     application = typer.Typer(
         help="Decentralized training for PyTorch.",
-        no_args_is_help=True,
         add_completion=False,
         rich_markup_mode=None,  # rich takes longer to import than all the rest
         pretty_exceptions_enable=False,
@@ -96,7 +155,8 @@ def _application(wanted: str | None) -> typer.Typer:
         if command.group:
             application.add_typer(content["app"], name=name, help=command.help)
         else:
-            application.command(name, help=command.help)(content["command"])
+            words = content.get("EPILOG")
+            application.command(name, help=command.help, epilog=words)(content["command"])
     return application
 
 

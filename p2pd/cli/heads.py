@@ -12,6 +12,7 @@ from p2pd.cli.lineage_tables import print_height, print_lineage
 from p2pd.cli.output import AsJson, group, say, say_json
 from p2pd.cli.reading import open_chain
 from p2pd.errors import RemoteError, StoreError
+from p2pd.io.lock import holder_of
 
 app = group()
 
@@ -58,7 +59,7 @@ def verify(
 ) -> None:
     """Check every decision and every artifact with nothing but the genesis."""
     with open_chain(genesis, data_dir, revision) as chain:
-        result = checking.verify(chain)
+        result = checking.verify(chain, live=holder_of(data_dir) is not None)
     if in_json:
         say_json(result.as_json())
     else:

@@ -1,8 +1,9 @@
 """What commands write to standard output: lines for people, one JSON value for scripts."""
 
 import json
+import os
 import sys
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -33,4 +34,19 @@ def say_json(value: object) -> None:
 
 def group() -> typer.Typer:
     """A command with subcommands."""
-    return typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    return typer.Typer(rich_markup_mode=None)
+
+
+def unwritten(stream: TextIO) -> OSError | None:
+    """Why the rest of what was written to a stream cannot be; it is dropped then.
+
+    Otherwise the interpreter would try once more at its end, and complain in its own words.
+    """
+    try:
+        stream.flush()
+    except OSError as error:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+        return error
+    return None

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from p2pd.cli.output import AsJson, say, say_json, warn
+from p2pd.errors import UsageError
 from p2pd.sim.breaks import Break
 from p2pd.sim.replay import arguments, narrowed, with_set
 from p2pd.sim.suite import (
@@ -19,6 +20,36 @@ from p2pd.sim.suite import (
 
 LIST = "list"
 """In place of a name."""
+EPILOG = """Faults (--faults):
+
+\b
+network    links lose, delay, double and reorder; partitions
+crash      nodes die at any step, and come back
+disk       no room for a while, or slow writes
+clock      wall clocks jump
+identity   old backups, copied keys
+liars      nodes of every role that lie
+all        all of these
+none       nothing goes wrong
+
+Defences that --break switches off, one at a time:
+
+\b
+quorum     only the signed validators count, not whoever is visible
+lock       a validator stays with what it precommitted to
+counting   a vote counts only if the quorum that it claims exists
+judgement  what has a quorum already is not judged once more
+lease      an update claims no more than its lease
+replay     an update counts in its own window only
+arrival    updates are merged in one order, however they arrive
+durable    a vote is stored before it is sent
+early      a proposal waits until one's own window is over
+signatures all that a proposal carries is verified
+term       what is signed names the term
+evidence   who is caught lying is suspended
+
+docs/simulation.md and docs/simulated-attacks.md say more.
+"""
 
 
 def command(  # noqa: PLR0913 - one parameter per option
@@ -47,7 +78,7 @@ def command(  # noqa: PLR0913 - one parameter per option
         typer.Option(
             "--break",
             metavar="NAME|list",
-            help="Defence to switch off: the attack must be noticed. list prints the names.",
+            help="Defence to switch off: the attack must be noticed. list prints the names, see below.",
         ),
     ] = None,
     in_json: AsJson = False,
@@ -74,8 +105,8 @@ def _named(name: str) -> Break:
     try:
         return Break(name)
     except ValueError:
-        raise typer.BadParameter(
-            f"there is no defence {name}: p2pd sim --break list prints them"
+        raise UsageError(
+            f"--break {name:.60}: there is no such defence: p2pd sim --break list prints them"
         ) from None
 
 

@@ -10,11 +10,18 @@ from p2pd.cli.output import AsJson, say_json
 from p2pd.cli.tables import console
 from p2pd.errors import UsageError
 from p2pd.io.control import ask
+from p2pd.status.legend import explained
 from p2pd.status.live import terminal_keys, watch
 from p2pd.status.snapshot import Snapshot, from_json, to_json
 from p2pd.status.view import view
 
 ANSWER_S = 2.0
+EPILOG = f"""What the words mean (? on the screen shows this, too):
+
+{explained()}
+
+docs/operations.md says more.
+"""
 
 
 def command(

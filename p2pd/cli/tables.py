@@ -1,7 +1,9 @@
 """What commands print as tables for people."""
 
+import os
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 from rich.console import Console
 from rich.table import Table
@@ -36,5 +38,11 @@ def print_table(
 
 def console(*, to_errors: bool = False) -> Console:
     stream = sys.stderr if to_errors else sys.stdout
-    width = None if stream.isatty() else PIPE_COLUMNS
-    return Console(file=stream, width=width, highlight=False)
+    return Console(file=stream, width=_width(stream), highlight=False)
+
+
+def _width(stream: TextIO) -> int | None:
+    """None where rich finds it out: COLUMNS, or else the terminal's."""
+    columns = os.environ.get("COLUMNS", "")
+    asked = columns.isascii() and columns.isdigit() and int(columns) > 0
+    return None if asked or stream.isatty() else PIPE_COLUMNS

@@ -16,7 +16,7 @@ from p2pd.core.decision import Decision, Record, artifacts_of
 from p2pd.core.derive import genesis_decision
 from p2pd.core.encoding import decode
 from p2pd.core.ids import ArtifactId
-from p2pd.errors import RemoteError
+from p2pd.errors import RemoteError, StoreError
 from p2pd.io.blob_files import MAX_MANIFEST_BYTES, NAME
 from p2pd.io.durable import TEMPORARY, read_most, storing, sync_directory
 from p2pd.wire.envelope import load_choices
@@ -72,7 +72,8 @@ Certified = dict[tuple[ArtifactId, ArtifactKind], int]
 """What decisions say that an artifact is, with the first height that says so."""
 
 
-def verify(chain: Chain) -> Verification:
+def verify(chain: Chain, *, live: bool = False) -> Verification:
+    """live: a node runs in that directory."""
     findings: list[Finding] = []
     certified: Certified = {}
     decisions = 0
@@ -88,7 +89,7 @@ def verify(chain: Chain) -> Verification:
     reports = _reports(chain)
     findings += reports
     artifacts = 0
-    for whole, problem in _blobs(chain.blobs):
+    for whole, problem in _blobs(chain.blobs, live=live):
         if problem is not None:
             findings.append(problem)
         elif whole is not None:
@@ -169,14 +170,17 @@ def _wrong_kinds(chain: Chain, certified: Certified) -> Iterator[Finding]:
             yield Finding(f"blob {artifact.hex()}", what, fault=True)
 
 
-def _blobs(directory: Path) -> Iterator[tuple[ArtifactId | None, Finding | None]]:
-    """Each artifact that is sound, and each file that is not part of one."""
+def _blobs(directory: Path, *, live: bool) -> Iterator[tuple[ArtifactId | None, Finding | None]]:
+    """Each artifact that is sound, and each file that is not part of one.
+
+    live: a node runs here, and goes on writing and removing.
+    """
     names = sorted(entry.name for entry in os.scandir(directory)) if directory.is_dir() else []
-    present = set(names)
     for name in names:
         match = NAME.fullmatch(name)
         if match is None:
-            yield None, Finding(f"file {directory / name}", _stranger(name), fault=False)
+            if not live or not name.startswith(TEMPORARY):  # else it is being written
+                yield None, Finding(f"file {directory / name}", _stranger(name), fault=False)
         elif match[2] == ".damaged":
             yield (
                 None,
@@ -188,8 +192,10 @@ def _blobs(directory: Path) -> Iterator[tuple[ArtifactId | None, Finding | None]
             continue  # says only that this one is to stay
         elif match[2] == "":
             artifact = ArtifactId(bytes.fromhex(name))
-            yield artifact, _check_blob(directory, artifact)
-        elif not present & {match[1], f"{match[1]}.part"}:
+            problem = _check_blob(directory, artifact)
+            if problem is None or not live or (directory / name).exists():  # else just removed
+                yield artifact, problem
+        elif not any((directory / one).exists() for one in (match[1], f"{match[1]}.part")):
             yield None, Finding(f"blob {match[1]}", "a manifest without its artifact", fault=False)
 
 
@@ -204,6 +210,10 @@ def _check_blob(directory: Path, artifact: ArtifactId) -> Finding | None:
         _check_payload(directory / artifact.hex(), manifest)
     except RemoteError as error:
         return Finding(where, str(error), fault=True)
+    except StoreError as error:
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise
+        return Finding(where, "was removed while it was read", fault=True)
     return None
 
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from p2pd.daemon.publish import (
 from p2pd.errors import P2pError, UsageError
 from p2pd.io.durable import storing
 from p2pd.io.keys import Ed25519Signer, create_key
+from p2pd.lifeline import tied
 
 WORKLOAD = "p2pd.workloads.digits"
 DIGITS = 1437
@@ -226,15 +228,24 @@ class _Stage:
         return line + (f", accuracy {measured[-1]:.3f}" if measured else "")
 
 
+def _begin(command: list[str]) -> subprocess.Popen[bytes]:
+    """From the main thread: the kernel would take the end of trio's helper for that of the parent."""
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+
 async def _train_alone(revision: Revision, samples: int, windows: int) -> float:
     """The metric of the same workload trained on as many samples by one process."""
-    command = [sys.executable, "-m", "p2pd.workload.alone", revision.workload.module]
+    command = tied("p2pd.workload.alone", revision.workload.module)
     command += ["--config", revision.workload.config, "--samples", str(samples)]
     command += ["--every", str(max(1, samples // windows))]
-    done = await trio.run_process(command, capture_stdout=True, capture_stderr=True, check=False)
-    lines = [json.loads(line) for line in done.stdout.decode().splitlines()]
+    process = _begin(command)
+    try:
+        said, _ = await trio.to_thread.run_sync(process.communicate, abandon_on_cancel=True)
+    finally:
+        process.kill()
+    lines = [json.loads(line) for line in said.splitlines()]
     points = [line["point"] for line in lines if "point" in line]
-    if done.returncode != 0 or not points:
+    if process.returncode != 0 or not points:
         why = next((line["error"] for line in lines if "error" in line), "no result")
         raise P2pError(f"training alone failed: {why}")
     return float(points[-1]["metric"])

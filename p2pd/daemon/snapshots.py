@@ -7,7 +7,7 @@ import trio
 
 from p2pd.core.artifact import CHUNK_BYTES
 from p2pd.core.decision import PlanState
-from p2pd.core.ids import DecisionId, PeerId, RevisionId
+from p2pd.core.ids import PeerId, RevisionId
 from p2pd.core.messages import Release, Update
 from p2pd.core.voting.events import View
 from p2pd.core.work import MILLION
@@ -51,7 +51,8 @@ class Snapshots:
         self._name = name
         self._rates = rates
         self._lag = lag
-        self._rows: dict[RevisionId, dict[DecisionId, DecisionInfo]] = {}
+        self._rows: dict[RevisionId, dict[int, DecisionInfo]] = {}
+        """By height. No height is ever decided anew."""
 
     async def take(self, uptime_s: float) -> Snapshot:
         node = self._node
@@ -85,14 +86,24 @@ class Snapshots:
     async def _read(self, lane: Lane) -> None:
         """Row by row: each takes milliseconds, for the signatures of its measurements."""
         known, rows = self._rows.get(lane.setting.revision.id, {}), {}
-        for times in list(lane.history)[-DECISIONS_SHOWN:]:
-            decision = times.decision
-            row = known.get(decision.id)
-            if row is None or decision.height > lane.decision.height - STILL_MEASURED:
+        newest = lane.decision.height
+        seen = {times.decision.height: times for times in lane.history}
+        for height in range(max(1, newest + 1 - DECISIONS_SHOWN), newest + 1):
+            row = known.get(height)
+            if row is None or height > newest - STILL_MEASURED:
                 await trio.lowlevel.checkpoint()
+                times = seen.get(height) or _of_an_earlier_life(lane, height)
+                if times is None:
+                    continue  # this node leapt over it
                 row = _decision(lane, times)
-            rows[decision.id] = row
+            rows[height] = row
         self._rows[lane.setting.revision.id] = rows
+
+
+def _of_an_earlier_life(lane: Lane, height: int) -> HeightTimes | None:
+    """What the ledger has of a height that was decided before this node started."""
+    record = lane.chronicle.record(height)
+    return None if record is None else HeightTimes(record.decision, {})
 
 
 def _degraded(node: Node) -> tuple[str, ...]:
@@ -231,8 +242,8 @@ def _decision(lane: Lane, times: HeightTimes) -> DecisionInfo:
         accepted=counts.accepted,
         rejected=counts.rejected,
         metric=None if metric is None else metric / MILLION,
-        train_s=times.train_s,
-        overhead_s=times.overhead_s,
+        train_s=times.train_s if times.reached else None,
+        overhead_s=times.overhead_s if times.reached else None,
         steps=tuple(
             StepInfo(step=step.value, after_s=after_s) for step, after_s in times.reached.items()
         ),

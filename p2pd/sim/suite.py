@@ -3,6 +3,7 @@
 import logging
 import multiprocessing
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -13,6 +14,7 @@ from hashlib import sha256
 from typing import Any
 
 from p2pd.errors import LocalError, P2pError
+from p2pd.lifeline import end_with
 from p2pd.sim.checkers import Violation
 from p2pd.sim.faults import FaultSet
 from p2pd.sim.fleet import run_fleet
@@ -154,11 +156,29 @@ def _results(seeds: range, shape: FleetShape) -> Iterator[SeedResult]:
         return
     # Spawned: a forked child would inherit whatever the parent's tasks hold.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+    others = frozenset(multiprocessing.active_children())
+    with ProcessPoolExecutor(workers, context, end_with, (os.getpid(),)) as pool:
+        wanted = True
         try:
-            yield from pool.map(run, seeds)
+            with _deaf():
+                results = pool.map(run, seeds)
+            yield from results
+            wanted = False
         finally:
+            if wanted:  # interrupted, or enough was seen: a fleet would go on for seconds
+                for worker in frozenset(multiprocessing.active_children()) - others:
+                    worker.kill()
             pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """What is started meanwhile does not hear Ctrl-C: its parent does, and ends it."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 __all__ = ["FaultSet", "FleetShape", "SuiteResult", "run_suite"]

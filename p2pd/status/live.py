@@ -15,6 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from p2pd.errors import P2pError
+from p2pd.status.legend import legend
 from p2pd.status.snapshot import Snapshot
 from p2pd.status.view import ROWS, view
 
@@ -25,6 +26,8 @@ Keys = Callable[[float], str]
 
 EVERY_S = 1.0
 LEAVE = ("q", "Q", "\x1b")
+EXPLAIN = ("?", "h")
+HINT = " ? explains the words, q leaves"
 ROWS_MOST = 2 * ROWS
 ROWS_LEAST = 2
 
@@ -32,6 +35,7 @@ ROWS_LEAST = 2
 def watch(poll: Poll, console: Console, keys: Keys, every_s: float = EVERY_S) -> None:
     """Returns when q is pressed, or Ctrl-C."""
     last: Snapshot | None = None
+    explaining = False
     # The screen is drawn by this loop alone: no thread, and nothing between two polls.
     with Live(console=console, screen=True, auto_refresh=False) as live:
         try:
@@ -41,9 +45,12 @@ def watch(poll: Poll, console: Console, keys: Keys, every_s: float = EVERY_S) ->
                     last = poll()
                 except P2pError as error:
                     trouble = str(error)
-                live.update(picture(last, trouble, console), refresh=True)
-                if keys(every_s) in LEAVE:
+                shown = legend() if explaining else picture(last, trouble, console)
+                live.update(shown, refresh=True)
+                key = keys(every_s)
+                if key in LEAVE:
                     return
+                explaining ^= key in EXPLAIN
         except KeyboardInterrupt:
             return
 
@@ -54,7 +61,8 @@ def picture(last: Snapshot | None, trouble: str, console: Console) -> Renderable
     if trouble:
         parts.append(Text(f" {trouble}: trying again, q leaves", style="bold black on yellow"))
     if last is not None:
-        parts.append(fitted(last, console, console.height - len(parts)))
+        parts.append(fitted(last, console, console.height - len(parts) - 1))
+        parts.append(Text(HINT, style="bright_black"))
     return Group(*parts)
 
 

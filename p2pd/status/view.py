@@ -229,7 +229,7 @@ def _decisions(revision: RevisionInfo, rows: int) -> RenderableType:
     if not revision.decisions:
         return Text("none seen yet", style=DIM)
     table = _table("right", "left", "left", "right", "right", "right")
-    header = ("", "outcome", "head", "cohort", revision.metric[:8], "seconds")
+    header = ("", "outcome", "head", "cohort", revision.metric[:8], "train+vote")
     table.add_row(*(Text(word, style=DIM) for word in header))
     for decision in reversed(revision.decisions[-rows:]):
         table.add_row(*_decision(decision))

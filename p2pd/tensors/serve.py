@@ -1,20 +1,19 @@
 """The math process: python -m p2pd.tensors.serve READ_FD WRITE_FD MEMORY_BYTES THREADS.
 
 Takes one call at a time from the first inherited pipe and answers on the second. Ends with its
-pipe, and on Linux also with the thread that started it. The parent sets the thread counts of
+pipe, and with the thread that started it. The parent sets the thread counts of
 numeric libraries in the environment, before numpy is loaded here.
 """
 
-import ctypes
 import os
 import resource
-import signal
 import sys
 from pathlib import Path
 
 from p2pd.core.encoding import decode, encode
 from p2pd.core.work import InspectJob, MergeJob
 from p2pd.errors import LocalError, RemoteError, StoreError, UsageError
+from p2pd.lifeline import end_with
 from p2pd.tensors.calls import FRAME_BYTES_MAX, Answer, Call, CallKind, MergeAnswer, Outcome
 from p2pd.tensors.frames import read_frame, write_frame
 from p2pd.tensors.golden import self_test
@@ -22,25 +21,17 @@ from p2pd.tensors.inspection import inspect
 from p2pd.tensors.layout import layout_of
 from p2pd.tensors.merge import merge
 
-PR_SET_PDEATHSIG = 1  # linux/prctl.h
 SMALL_BYTES = 8 * 2**20
 """A smaller model is merged before threads have started."""
 
 
 def main(arguments: list[str]) -> None:
     read_descriptor, write_descriptor, memory_bytes, threads = map(int, arguments)
-    die_with_parent()
+    end_with(os.getppid())
     # The data limit counts what is allocated, not the mapped files, which may be many times larger.
     resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
     while (frame := read_frame(read_descriptor, FRAME_BYTES_MAX)) is not None:
         write_frame(write_descriptor, encode(answer(frame, memory_bytes, threads)))
-
-
-def die_with_parent() -> None:
-    if sys.platform != "linux":
-        return  # elsewhere the end of the pipe alone has to do
-    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
-        raise LocalError(f"prctl: {os.strerror(ctypes.get_errno())}")
 
 
 def answer(frame: bytes, memory_bytes: int, threads: int) -> Answer:

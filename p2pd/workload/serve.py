@@ -4,11 +4,9 @@ Reads requests from one inherited pipe and writes answers to another. Standard o
 belong to the user's code. Ends when the pipe does, and dies with the daemon.
 """
 
-import ctypes
 import os
 import resource
 import select
-import signal
 import sys
 import traceback
 from argparse import ArgumentParser
@@ -18,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from p2pd.core.encoding import decode, encode
 from p2pd.errors import WorkloadError
+from p2pd.lifeline import end_with
 from p2pd.tensors.frames import read_frame, write_frame
 from p2pd.workload.contract import Cancelled
 from p2pd.workload.protocol import (
@@ -36,9 +35,6 @@ from p2pd.workload.source import failure_line, source_files
 
 if TYPE_CHECKING:
     from p2pd.workload.session import Session
-
-PR_SET_PDEATHSIG = 1
-"""Source: prctl(2)."""
 
 
 class Server:
@@ -111,16 +107,6 @@ class Server:
         return None if data is None else decode(Request, data, limit_bytes=LIMIT_BYTES)
 
 
-def die_with(parent: int) -> None:
-    """Has the kernel kill this process when the thread that started it ends."""
-    if sys.platform == "linux":
-        libc = ctypes.CDLL(None, use_errno=True)
-        if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
-            raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
-    if os.getppid() != parent:
-        raise SystemExit("the daemon has ended meanwhile")
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = ArgumentParser(prog="p2pd.workload.serve")
     parser.add_argument("--requests", type=int, required=True, help="descriptor to read from")
@@ -129,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--memory-bytes", type=int, default=0, help="limit; 0 for none")
     parser.add_argument("--path", action="append", default=[], help="directory of workloads")
     options = parser.parse_args(arguments)
-    die_with(options.parent)
+    end_with(options.parent)
     for descriptor in (options.requests, options.answers):
         os.set_inheritable(descriptor, False)  # what the user's code starts has no part in this
     if options.memory_bytes:

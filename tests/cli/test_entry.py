@@ -82,3 +82,109 @@ def test_what_nobody_reads_ends_quietly(tmp_path: Path) -> None:
         process.stdout.close()  # long before it can have written anything
         assert process.stderr.read() == b""
         assert process.wait() == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["hlep"], "no such command 'hlep'"),
+        (["id"], "missing option '--data-dir'"),
+        (["id", "--nonsense"], "no such option"),
+        (["id", "--data-dir"], "--data-dir"),
+        (["network"], "missing command"),
+        (["network", "show"], "missing argument 'file'"),
+        (["network", "show", "a", "b"], "b"),
+        (["sim", "--seeds", "many"], "'--seeds'"),
+        (["sim", "--seeds", "0"], "'--seeds'"),
+        (["sim", "--faults", "a\nb"], "'--faults'"),
+    ],
+)
+def test_wrong_usage_is_one_line_that_names_the_help(arguments: list[str], said: str) -> None:
+    ran = p2pd(*arguments)
+    assert ran.code == 2
+    (line,) = ran.err.splitlines()
+    assert line.startswith("p2pd: ")
+    assert said in line
+    words = arguments if arguments[0] in COMMANDS else []
+    where = " ".join(["p2pd", *words[: 2 if words[1:2] == ["show"] else 1]])
+    assert line.endswith(f": see {where} --help")
+
+
+def test_without_a_command_the_help_is_shown() -> None:
+    ran = p2pd()
+    assert ran.code == 2
+    assert ran.out == p2pd("--help").out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["id", "--data-dir", ""],
+        ["id", "--data-dir="],
+        ["demo", "--dir", ""],
+        ["network", "show", ""],
+        ["config", "check", ""],
+        ["status", "--data-dir", "", "--once"],
+        ["network", "create", "--out", "g", "--authority", ""],
+    ],
+)
+def test_an_empty_path_is_refused_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = p2pd(*arguments)
+    assert ran.code == 2
+    assert re.fullmatch(r"p2pd: \S.* is empty: give a value, or leave it out\n", ran.err)
+    assert list(tmp_path.iterdir()) == []
+
+
+FULL = """
+import sys
+from p2pd.cli import main
+for words in {commands}:
+    sys.stdout = open("/dev/full", "w")
+    try:
+        main(words)
+    except SystemExit as ended:
+        print(ended.code, file=sys.stderr)
+"""
+
+
+def test_what_cannot_be_written_is_one_line_and_a_failure(tmp_path: Path) -> None:
+    data_dir = str(tmp_path)
+    commands = [
+        [],
+        ["--version"],
+        ["id", "--help"],
+        ["id", "--data-dir", data_dir],
+        ["id", "--data-dir", data_dir, "--json"],
+        ["sim", "--break", "list"],
+        ["config", "show"],
+        ["bench", "simulate", "--repeats", "1"],
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", FULL.format(commands=commands)],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    said = [line for line in done.stderr.splitlines() if not line.startswith("faults")]
+    full = "p2pd: standard output cannot be written: No space left on device: write it elsewhere"
+    assert said == [full, "1"] * len(commands)
+
+
+@pytest.mark.parametrize("streams", [1, 2])
+def test_the_interpreter_adds_nothing_to_that(streams: int) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "p2pd", "--version"],
+            check=False,
+            stdout=full,
+            stderr=subprocess.PIPE if streams == 1 else full,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == 1
+    if streams == 1:
+        assert len(done.stderr.splitlines()) == 1

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from p2pd.cli.verify import _blobs
 from p2pd.core.decision import Record
 from p2pd.core.derive import derive
 from p2pd.core.encoding import encode
@@ -398,3 +399,23 @@ def test_i04_an_outer_state_that_is_something_else_is_found(tmp_path: Path) -> N
     other = derive(chain.setting, chain.decisions[3], choices, decision.choices, swapped)
     chain.store(4, dump_record(Record(other, certify(chain.setting, other))))
     assert list(verify(chain)) == [f"blob {decision.head.hex()}"]
+
+
+def test_what_a_running_node_is_writing_is_no_finding(chain: Built) -> None:
+    (chain.data_dir / "blobs" / "tmp-1").write_bytes(b"half")
+    with DataDirectory(chain.data_dir):
+        assert notes(chain) == {}
+    assert notes(chain) == {f"file {chain.data_dir / 'blobs' / 'tmp-1'}": "left unfinished"}
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_what_a_running_node_removes_meanwhile_is_no_fault(chain: Built, live: bool) -> None:
+    found = _blobs(chain.data_dir / "blobs", live=live)
+    whole = sorted(
+        path.name for path in (chain.data_dir / "blobs").iterdir() if "." not in path.name
+    )
+    assert next(found) == (bytes.fromhex(whole[0]), None)
+    for name in (whole[-1], f"{whole[-1]}.manifest"):
+        (chain.data_dir / "blobs" / name).unlink()
+    faults = [problem.where for _, problem in found if problem is not None and problem.fault]
+    assert faults == ([] if live else [f"blob {whole[-1]}"])

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from p2pd.cli.sim import Reporter, summary
@@ -57,3 +59,9 @@ def test_a_defence_that_does_not_exist_is_a_usage_error() -> None:
     ran = p2pd("sim", "--break", "everything")
     assert ran.code == 2
     assert "--break list" in ran.err
+
+
+def test_the_help_says_what_each_fault_and_each_defence_is() -> None:
+    out = p2pd("sim", "--help").out
+    for name in [one.value for one in Break] + [one.value for one in FaultSet]:
+        assert re.search(rf"^  {name} +\w", out, re.MULTILINE), name

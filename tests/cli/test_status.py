@@ -5,9 +5,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
+from rich.cells import cell_len
 
 from p2pd.io.control import serve_control
+from p2pd.status.legend import WORDS
 from p2pd.status.snapshot import to_json
 from tests.cli.commands import p2pd
 from tests.status.samples import busy
@@ -74,3 +77,30 @@ def test_without_a_node_it_is_a_matter_of_usage() -> None:
     ran = p2pd("status", "--once")
     assert ran.code == 2
     assert "--data-dir" in ran.err
+
+
+@pytest.mark.parametrize("columns", [80, 100, 150])
+def test_once_is_as_wide_as_columns_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    with node(tmp_path):
+        lines = p2pd("status", "--data-dir", tmp_path, "--once").out.splitlines()
+    assert max(map(cell_len, lines)) == columns
+
+
+@pytest.mark.parametrize("columns", ["", "0", "wide", "1", "30"])
+def test_once_can_be_drawn_whatever_columns_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    with node(tmp_path):
+        ran = p2pd("status", "--data-dir", tmp_path, "--once")
+    assert ran.code == 0
+
+
+def test_the_help_explains_every_word_of_the_screen() -> None:
+    out = p2pd("status", "--help").out
+    for word, meaning in WORDS:
+        assert word in out
+        assert meaning in out

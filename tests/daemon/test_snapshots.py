@@ -78,3 +78,20 @@ def test_a_node_says_what_does_not_work(monkeypatch: pytest.MonkeyPatch) -> None
         )
 
     after_a_run(look)
+
+
+def test_a_restarted_node_shows_what_its_ledger_has_of_earlier_lives() -> None:
+    async def look(node: Node) -> None:
+        (lane,) = node.lanes.values()
+        (before,) = (await Snapshots(node, "v1", Rates(dict)).take(1.0)).revisions
+        lane.history.clear()  # which is in memory, and so of one life
+        (after,) = (await Snapshots(node, "v1", Rates(dict)).take(1.0)).revisions
+        assert [(row.height, row.head, row.metric, row.accepted) for row in after.decisions] == [
+            (row.height, row.head, row.metric, row.accepted) for row in before.decisions
+        ]
+        assert len(after.decisions) >= WINDOWS
+        assert all(
+            (row.train_s, row.overhead_s, row.steps) == (None, None, ()) for row in after.decisions
+        )
+
+    after_a_run(look)

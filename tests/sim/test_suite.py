@@ -1,8 +1,11 @@
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from p2pd.errors import LocalError
 from p2pd.sim import suite
@@ -75,3 +78,41 @@ def test_every_reason_why_nodes_gave_up_is_named() -> None:
         "merge mismatch at 3",
         "seed 9: drive spins",
     ]
+
+
+ENDLESS = """
+import os, signal, time
+from p2pd.sim import suite
+from p2pd.sim.shape import FleetShape
+
+
+def run_seed(shape, seed):
+    os.write(1, b"busy\\n")
+    while True:
+        time.monotonic()
+
+
+suite.run_seed = run_seed
+if __name__ == "__main__":
+    os.cpu_count = lambda: 2
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests were started deaf
+    suite.run_suite(range(4), FleetShape(), print)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
+def test_no_worker_outlives_the_process_that_asked_for_the_seeds(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    script = tmp_path / "endless.py"
+    script.write_text(ENDLESS)
+    with subprocess.Popen(
+        [sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        said = [parent.stdout.readline() for _ in range(2)]
+        parent.send_signal(number)
+        # The pipes end when nobody has them any more, the workers included.
+        _, complaints = parent.communicate(timeout=30)
+    assert said == ["busy\n"] * 2, complaints
+    assert "Process" not in complaints, "a worker has nothing to say of its end"
