@@ -5,10 +5,20 @@ import logging
 from p2pd.core.artifact import ArtifactKind
 from p2pd.core.ids import ArtifactId, PeerId, short
 from p2pd.core.validator.events import Fetched, FetchUpdate, Inspect, Inspected, Merge, MergeDone
-from p2pd.errors import LocalError, NoRoomError, StoreError, UnreachableError
+from p2pd.errors import (
+    LocalError,
+    NoRoomError,
+    RemoteError,
+    StoreError,
+    UnreachableError,
+    UsageError,
+)
 from p2pd.ports import Services
 
 log = logging.getLogger("p2pd.roles")
+
+FAILURES = (LocalError, RemoteError, StoreError, UnreachableError, UsageError)
+"""Of the math process and of the files that it is given: none of them may end a role."""
 
 
 async def fetch_update(services: Services, effect: FetchUpdate) -> Fetched:
@@ -40,7 +50,7 @@ async def inspect(services: Services, effect: Inspect) -> Inspected:
         return Inspected(artifact, None)
     try:
         return Inspected(artifact, await services.math.inspect(effect.job))
-    except (LocalError, StoreError, UnreachableError) as error:
+    except FAILURES as error:
         log.warning("update %s could not be looked at: %s", short(artifact), error)
         return Inspected(artifact, None)
 
@@ -55,7 +65,7 @@ async def merge(services: Services, effect: Merge) -> MergeDone:
         merged = await services.math.merge(effect.job)
     except NoRoomError:
         return MergeDone(effect.inputs, None)  # the store has said so
-    except (LocalError, StoreError, UnreachableError) as error:
+    except FAILURES as error:
         log.warning("%d updates could not be merged: %s", len(effect.job.inputs), error)
         return MergeDone(effect.inputs, None)
     services.keep(merged.head)

@@ -17,6 +17,7 @@ import numpy as np
 import trio
 
 from p2pd.bench.floors import memcpy_bytes_s
+from p2pd.bench.room import Takes
 from p2pd.bench.rows import Row
 from p2pd.bench.suite import Options
 from p2pd.config.node import StoreSettings
@@ -41,6 +42,8 @@ from p2pd.tensors.layout import layout_of
 
 SIZE_MB = 100.0
 UPDATES = 4
+TAKES = Takes(disk=8, memory=5, sizes_mb=(SIZE_MB,))
+"""A base, the updates, the head of each rule; torch holds the updates and makes a mean."""
 MANY = 16
 REPEATS = 3
 WEIGHTS = (1024, 2048, 640, 3072)

@@ -1,4 +1,5 @@
-"""The benches, by name: each is a module of this package with a function run(options).
+"""The benches, by name: each is a module of this package with a function run(options),
+and TAKES where the size can be chosen.
 
 To add one: a module, and a line in BENCHES.
 """
@@ -7,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
+from p2pd.bench.room import Takes, check_room
 from p2pd.bench.rows import Row
 from p2pd.errors import UsageError
 
@@ -34,10 +36,16 @@ class Options:
 def run_bench(name: str, options: Options) -> Sequence[Row]:
     """
     Raises:
-        UsageError: there is no such bench.
+        UsageError: there is no such bench, no room for it, or no size to choose.
         P2pError: what it measures failed.
     """
     if name not in BENCHES:
         raise UsageError(f"there is no bench {name!r}: known are {', '.join(BENCHES)}")
-    run: Callable[[Options], Sequence[Row]] = vars(import_module(f"p2pd.bench.{name}"))["run"]
+    content = vars(import_module(f"p2pd.bench.{name}"))
+    run: Callable[[Options], Sequence[Row]] = content["run"]
+    takes: Takes | None = content.get("TAKES")
+    if takes is not None:
+        check_room(name, takes, options.sizes_mb)
+    elif options.sizes_mb:
+        raise UsageError(f"--size: bench {name} has no size to choose: leave it out")
     return run(options)

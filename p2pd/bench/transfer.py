@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 
 from p2pd.bench.children import Child
 from p2pd.bench.places import LIMIT_S, MB, NODE, START_S, Place, node_of, prepare, result_of
+from p2pd.bench.room import Takes
 from p2pd.bench.rows import Row
 from p2pd.bench.suite import Options
 from p2pd.bench.transfer_faults import killed_provider, slow_reader
@@ -19,6 +20,8 @@ from p2pd.core.artifact import CHUNK_BYTES
 AIOQUIC = "p2pd.bench.floor_aioquic"
 TLS = "p2pd.bench.floor_tls"
 SIZE_MB = 256 * CHUNK_BYTES / MB
+TAKES = Takes(disk=6, memory=1, sizes_mb=(SIZE_MB,))
+"""The file, and the copies of five that fetch it; it is made in memory."""
 REPEATS = 2
 INTERNET_BYTES, LOOPBACK_BYTES = 1200, 16_000
 """Datagrams that pass every path, and the largest."""

@@ -15,11 +15,14 @@ import trio
 
 from p2pd.bench.fleet import Measured, Shape, run_fleet
 from p2pd.bench.floors import memcpy_bytes_s, synced_write_s, tcp_bytes_s
+from p2pd.bench.room import Takes
 from p2pd.bench.rows import Row
 from p2pd.bench.suite import Options
 from p2pd.errors import P2pError
 
 SIZES_MB = (0.94, 100.0, 400.0)
+TAKES = Takes(disk=26, memory=7, sizes_mb=SIZES_MB)
+"""Seven models in memory; on disk each validator has a base, a head and four updates, each trainer three files."""
 STEPS = ("publish", "fetch", "screen", "merge", "evaluate", "vote", "adopt")
 """One ends where the next begins."""
 MB = 1e6

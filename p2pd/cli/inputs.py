@@ -9,7 +9,7 @@ from p2pd.core.revision import Revision
 from p2pd.errors import RemoteError, StoreError, UsageError
 from p2pd.io.durable import open_file, read_most, storing
 from p2pd.io.keys import Ed25519Signer, load_key
-from p2pd.wire.records import load_genesis, load_revision
+from p2pd.wire.records import OtherNetworkError, load_genesis, load_revision
 
 MAX_FILE_BYTES = 16 * 2**20
 
@@ -45,6 +45,8 @@ def read_revision(path: Path, genesis: Genesis) -> Revision:
     data = read_input(path)
     try:
         return load_revision(data, genesis).revision
+    except OtherNetworkError as error:
+        raise UsageError(f"{path}: {error}: name the two that belong together") from error
     except RemoteError as error:
         raise StoreError(
             f"{path}: not a revision of this network ({error}): get a sound copy"

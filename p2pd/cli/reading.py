@@ -20,7 +20,7 @@ from p2pd.errors import RemoteError, StoreError, UsageError
 from p2pd.io.ledger import VERSION
 from p2pd.ports import Table
 from p2pd.wire.envelope import load
-from p2pd.wire.records import load_revision
+from p2pd.wire.records import OtherNetworkError, load_revision
 
 HEIGHT_BYTES = 8
 BUSY_S = 5.0
@@ -123,10 +123,17 @@ def _revisions(connection: sqlite3.Connection, genesis: Genesis, data_dir: Path)
     for key, value in _rows(connection, Table.REVISIONS, b""):
         try:
             revision = load_revision(value, genesis).revision
+        except OtherNetworkError as error:
+            raise UsageError(f"{data_dir}: {error}: name the two that belong together") from error
         except RemoteError as error:
-            raise StoreError(f"{data_dir}: revision {key.hex()}: {error}") from error
+            raise StoreError(
+                f"{data_dir}: revision {key.hex()[:10]} is damaged ({error}): restore the ledger"
+            ) from error
         if revision.id != key:
-            raise StoreError(f"{data_dir}: revision {key.hex()}: another one is kept under its id")
+            raise StoreError(
+                f"{data_dir}: revision {key.hex()[:10]}: another one is kept under its id: "
+                "restore the ledger"
+            )
         found.append(revision)
     return found
 

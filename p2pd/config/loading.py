@@ -229,6 +229,8 @@ class _Loader:
 
 
 def _syntax_error(path: Path | None, text: str, error: ValueError) -> UsageError:
+    if not isinstance(error, tomllib.TOMLDecodeError):
+        return UsageError(f"{path}: a number has thousands of digits: shorten it")
     said = LINE_OF_ERROR.search(str(error))
     line = int(said[1]) if said and said[1] else text.count("\n") + 1
     return UsageError(f"{path}:{line}: {LINE_OF_ERROR.sub('', str(error))}")

@@ -74,7 +74,9 @@ def decode_plain(data: bytes, *, limit_bytes: int = MAX_BYTES) -> Plain:
     stream = BytesIO(data)
     try:
         plain = cbor2.CBORDecoder(stream).decode()
-    except (cbor2.CBORDecodeError, ValueError, RecursionError, OverflowError) as error:
+    except RecursionError as error:
+        raise RemoteError("not CBOR of ours: nested too deeply") from error
+    except (cbor2.CBORDecodeError, ValueError, OverflowError) as error:
         raise RemoteError(f"not CBOR: {error}") from error
     if cbor2.dumps(plain) != data:
         raise RemoteError("encoding is not canonical")

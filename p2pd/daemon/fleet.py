@@ -124,6 +124,8 @@ def _start(fleet: Fleet, node: FleetNode, seeds: tuple[str, ...]) -> NodeProcess
                 threads=fleet.threads(node),
             )
         )
+        if output.exists():
+            output.replace(output.with_suffix(".1.txt"))  # one older one is kept
         return start_node(node.name, config, data_dir, output, tied=False)
 
 

@@ -2,10 +2,14 @@
 
 import json
 import logging
+import os
+import stat
+import sys
 import time
 from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
+from typing import TextIO
 
 from p2pd.config.node import LogSettings
 from p2pd.daemon.folding import Folding
@@ -39,6 +43,33 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
+class StandardError(logging.StreamHandler[TextIO]):
+    """Ends after so many bytes where standard error is a file, which nobody turns over: the log goes on."""
+
+    def __init__(self, log: Path, file_bytes: int) -> None:
+        logging.StreamHandler.__init__(self, sys.stderr)
+        self._log = log
+        self._left_bytes = file_bytes if _is_file(sys.stderr) else None
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = logging.StreamHandler.format(self, record)
+        if self._left_bytes is None:
+            return line
+        self._left_bytes -= len(line.encode()) + 1
+        return line if self._left_bytes >= 0 else f"all that follows is in {self._log}"
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._left_bytes is None or self._left_bytes >= 0:
+            logging.StreamHandler.emit(self, record)
+
+
+def _is_file(stream: TextIO) -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    except OSError:  # it is none of the operating system's
+        return False
+
+
 def start_logging(path: Path, settings: LogSettings) -> Folding:
     """What is returned tells in the end how many messages were left out.
 
@@ -58,7 +89,7 @@ def start_logging(path: Path, settings: LogSettings) -> Folding:
         )
     # A full disk must not add a traceback to standard error for each line that finds no room.
     logging.raiseExceptions = False
-    targets = (logging.StreamHandler(), to_file)
+    targets = (StandardError(path, settings.file_bytes), to_file)
     for target in targets:
         target.setFormatter(formatter)
     folding = Folding(targets, settings.repeat_s, time.monotonic)

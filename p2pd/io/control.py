@@ -17,9 +17,12 @@ from typing import Any
 import trio
 
 from p2pd.errors import P2pError, RemoteError, StoreError, UnreachableError
-from p2pd.io.durable import storing
+from p2pd.io.durable import ADVICE, storing
 
 NAME = "control"
+STRANGER = (
+    "what answers there is not a p2pd node of this version: end it, or name another directory"
+)
 REQUEST_BYTES = 64 * 2**10
 """Longest request line."""
 RESPONSE_BYTES = 64 * 2**20
@@ -93,9 +96,9 @@ def _parse(line: bytes) -> dict[str, Any]:
     try:
         request = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise RemoteError(f"a request must be one line of JSON: {error}") from error
+        raise RemoteError("a request must be one line of JSON, not nested deeply") from error
     if not isinstance(request, dict):
-        raise RemoteError("a request must be a JSON object")
+        raise RemoteError('a request must be a JSON object, like {"call": "status"}')
     return request
 
 
@@ -116,14 +119,19 @@ def ask(directory: Path, request: dict[str, Any], timeout_s: float) -> dict[str,
             line = _receive_line(connection, end_s)
     except (TimeoutError, BlockingIOError) as error:
         raise UnreachableError(
-            f"the node in {directory} does not answer within {timeout_s:g} s"
+            f"the node in {directory} does not answer within {timeout_s:g} s: try again, see its log"
         ) from error
     except (FileNotFoundError, ConnectionRefusedError) as error:
-        raise NotRunningError(f"no node is running in {directory}") from error
+        raise NotRunningError(
+            f"no node is running in {directory}: start it with p2pd run, or name another directory"
+        ) from error
     except ConnectionError as error:
-        raise UnreachableError(f"the node in {directory} ended before it answered") from error
+        raise UnreachableError(
+            f"the node in {directory} ended before it answered: see {directory / 'log'}"
+        ) from error
     except OSError as error:
-        raise StoreError(f"{directory / NAME}: {error.strerror}") from error
+        why = ADVICE.get(error.errno or 0, error.strerror)
+        raise StoreError(f"{directory / NAME}: {why}") from error
     return _unwrap(line, directory)
 
 
@@ -145,14 +153,14 @@ def _unwrap(line: bytes, directory: Path) -> dict[str, Any]:
     try:
         reply = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise RemoteError(f"what answers in {directory / NAME} sends no JSON: {error}") from error
+        raise RemoteError(f"{directory / NAME}: {STRANGER}") from error
     match reply:
         case {"answer": dict() as answer}:
             return answer
         case {"error": str() as why}:
             raise P2pError(why)
         case _:
-            raise RemoteError(f"what answers in {directory / NAME} is not a p2pd node")
+            raise RemoteError(f"{directory / NAME}: {STRANGER}")
 
 
 @contextmanager

@@ -18,6 +18,7 @@ TEMPORARY = "tmp-"
 """Prefix of files that are not finished. Their owner removes leftovers at start."""
 
 ADVICE = {
+    errno.ENOENT: "there is no such file or directory: look at the path",
     errno.ENOSPC: "the disk is full: free some space",
     errno.EDQUOT: "the disk quota is used up: free some space",
     errno.EROFS: "the file system is read-only: choose another directory, or remount it",

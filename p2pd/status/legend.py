@@ -5,7 +5,10 @@ from rich.table import Table
 from rich.text import Text
 
 WORDS = (
-    ("lag", "the latest that the node came to a task of its own, in two minutes; 250 ms is well"),
+    (
+        "lag",
+        "how late the node came to its own tasks at most, in two minutes: below 250 ms is well",
+    ),
     ("head", "the model that a quorum certified last; promoted: how many there were so far"),
     ("best", "the best metric of those that the curve shows: the last 64 heights"),
     ("height", "what is decided next: who trains what, and whether a new head comes of it"),

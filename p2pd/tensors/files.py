@@ -4,7 +4,8 @@ import mmap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
-from os import fstat, fsync
+from os import O_DIRECTORY, O_RDONLY, close, fstat, fsync
+from os import open as open_descriptor
 from pathlib import Path
 from types import TracebackType
 
@@ -145,6 +146,15 @@ class ArtifactWriter:
                 self._chunks.append(self._hash.digest())
                 self._hash = sha256()
             data = data[len(part) :]
+
+
+def sync_directory(path: Path) -> None:
+    """Makes the names in it durable. Raises OSError."""
+    descriptor = open_descriptor(path, O_RDONLY | O_DIRECTORY)
+    try:
+        fsync(descriptor)
+    finally:
+        close(descriptor)
 
 
 def write_artifact(

@@ -48,7 +48,7 @@ def answer(frame: bytes, memory_bytes: int, threads: int) -> Answer:
     except UsageError as error:
         return Answer(Outcome.USAGE, str(error), b"")
     except MemoryError:
-        text = f"the math process's memory limit of {memory_bytes} bytes is too small: raise it"
+        text = f"the memory limit of the math process, {memory_bytes} bytes, is too small: use a smaller model"
         return Answer(Outcome.USAGE, text, b"")
 
 

@@ -11,6 +11,11 @@ from p2pd.errors import RemoteError
 from p2pd.wire.envelope import Signer, check_certificate_signatures
 from p2pd.wire.signatures import verify
 
+
+class OtherNetworkError(RemoteError):
+    """Well-formed, and of another network."""
+
+
 MAX_RECORD_BYTES = 16 * 2**20
 REMEMBERED = 16
 REMEMBERED_BYTES = 64 * 1024
@@ -41,9 +46,9 @@ def load_revision(data: bytes, genesis: Genesis) -> SignedRevision:
     """Raises RemoteError: malformed, of another network, or not signed by the authority's threshold."""
     signed = decode(SignedRevision, data)
     if signed.revision.network != genesis.network:
-        raise RemoteError(
-            f"revision of network {signed.revision.network.hex()[:10]}, "
-            f"this one is {genesis.network.hex()[:10]}"
+        raise OtherNetworkError(
+            f"the revision is of network {signed.revision.network.hex()[:10]}, the genesis of "
+            f"{genesis.network.hex()[:10]}"
         )
     _check_endorsements(genesis, signed.endorsements, signed.revision.id, "revision")
     return signed
@@ -80,7 +85,7 @@ def load_record(data: bytes, network: NetworkId) -> Record:
 def _load_record(data: bytes, network: NetworkId) -> Record:
     record = decode(Record, data, limit_bytes=MAX_RECORD_BYTES)
     if record.decision.header.network != network:
-        raise RemoteError(
+        raise OtherNetworkError(
             f"decision of another network {record.decision.header.network.hex()[:10]}"
         )
     if record.certificate is not None:

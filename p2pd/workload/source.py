@@ -1,6 +1,8 @@
 """Finds a workload by its module's name, hashes its source, says in one line how it failed."""
 
 import importlib
+import re
+import sysconfig
 import traceback
 from collections.abc import Callable, Mapping
 from hashlib import sha256
@@ -11,6 +13,10 @@ from typing import Any
 from p2pd.errors import WorkloadError
 
 MESSAGE_CHARACTERS = 400
+FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
+BUILD = re.compile(r"(async +)?def +build\b|build *=|from .* import .*\bbuild\b")
+OURS, STANDARD = Path(__file__).parents[1], Path(sysconfig.get_path("stdlib"))
+INSTALLED = ("site-packages", "dist-packages")
 Build = Callable[[dict[str, Any]], object]
 
 
@@ -94,14 +100,37 @@ def _one_line(text: str) -> str:
 
 
 def _place(error: BaseException, files: tuple[Path, ...]) -> str:
-    """The innermost line in the user's own files; else the innermost of all."""
-    own = {str(path) for path in files}
-    if isinstance(error, SyntaxError) and error.filename is not None:
+    """The innermost line in the user's code; where that is no part of the way, its build function."""
+    own = frozenset(map(str, files))
+    if isinstance(error, SyntaxError) and _theirs(error.filename or "", own):
         return f"{error.filename}:{error.lineno}"
-    frames = traceback.extract_tb(error.__traceback__)
-    for frame in reversed(frames):
-        if frame.filename in own:
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if _theirs(frame.filename, own):
             return f"{frame.filename}:{frame.lineno}"
-    if frames and not isinstance(error, WorkloadError):
-        return f"{frames[-1].filename}:{frames[-1].lineno}"
+    if isinstance(error, WorkloadError):
+        return ""  # our own words, which say what to do
+    # A worker of a DataLoader sends its traceback as text.
+    for path, line in reversed(FRAME.findall(_words(error))):
+        if _theirs(path, own):
+            return f"{path}:{line}"
+    return _build_of(files)
+
+
+def _theirs(path: str, own: frozenset[str]) -> bool:
+    """Whether a file is the user's: neither ours, nor of an installed library or of Python itself."""
+    if path in own:
+        return True
+    parents = Path(path).parents
+    installed = any(parent.name in INSTALLED for parent in parents)
+    return (
+        path.endswith(".py") and not installed and OURS not in parents and STANDARD not in parents
+    )
+
+
+def _build_of(files: tuple[Path, ...]) -> str:
+    """What we called is the last that can be said of the user's code."""
+    for path in files:
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+            if BUILD.match(line):
+                return f"build: {path}:{number}"
     return ""

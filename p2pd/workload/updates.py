@@ -16,7 +16,7 @@ from p2pd.core.artifact import ArtifactKind, Manifest
 from p2pd.core.work import Schema, TrainJob
 from p2pd.errors import RemoteError, StoreError, WorkloadError
 from p2pd.tensors.codecs import codec_of
-from p2pd.tensors.files import TensorFile, write_artifact
+from p2pd.tensors.files import TensorFile, sync_directory, write_artifact
 from p2pd.tensors.formats import Stored, Values
 from p2pd.tensors.updates import WHOLE, Trained, residual_schema, write_update
 from p2pd.workload.heads import arrays_of
@@ -94,6 +94,8 @@ class Residuals:
             aside.unlink(missing_ok=True)
             write_artifact(aside, ArtifactKind.UPDATE, self._schema, residual)
             aside.replace(self._path(height))
+            for directory in (self._directory, self._directory.parent):  # which may be new as well
+                sync_directory(directory)
             for old in sorted(self._heights())[:-KEPT]:
                 self._path(old).unlink(missing_ok=True)
         except OSError as error:

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from p2pd.core.artifact import ArtifactKind, manifest_of
+from p2pd.core.encoding import encode
 from p2pd.tensors.files import write_artifact
 from p2pd.tensors.formats import FORMATS
-from p2pd.wire.records import load_genesis, load_revision
+from p2pd.wire.records import load_genesis, load_revision, seal_revision
 from tests.cli.chains import build_chain
 from tests.cli.commands import Ran, p2pd
 
@@ -183,3 +184,24 @@ def test_a_misspelt_key_of_a_file_is_named_with_its_line(lab: Path) -> None:
     assert ran.err == (
         f"p2pd: {file}:2: schedule.max_rooster: unknown key; did you mean max_roster?\n"
     )
+
+
+def test_records_of_another_network_are_said_to_be_so_and_not_to_be_damaged(
+    lab: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "chain").mkdir()
+    chain = build_chain(tmp_path / "chain", heights=1)
+    record = tmp_path / "r.revision.cbor"
+    record.write_bytes(encode(seal_revision(chain.setting.revision, ())))
+    asked: tuple[tuple[object, ...], ...] = (
+        ("experiment", "list", "--data-dir", chain.data_dir),
+        ("experiment", "list", record),
+        ("heads", "list", "--data-dir", chain.data_dir),
+        ("heads", "verify", "--data-dir", chain.data_dir),
+    )
+    for words in asked:
+        ran = p2pd(*words, "--genesis", lab / "genesis.cbor")
+        assert ran.code == 2
+        network = chain.setting.genesis.network.hex()[:10]
+        assert f": the revision is of network {network}, the genesis of " in ran.err
+        assert ran.err.endswith(": name the two that belong together\n")

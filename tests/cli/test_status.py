@@ -70,7 +70,8 @@ def test_the_configuration_says_where_the_node_is(tmp_path: Path) -> None:
 def test_a_node_that_does_not_run_is_said(tmp_path: Path) -> None:
     ran = p2pd("status", "--data-dir", tmp_path, "--once")
     assert ran.code == 1
-    assert ran.err == f"p2pd: no node is running in {tmp_path}\n"
+    said = f"no node is running in {tmp_path}: start it with p2pd run, or name another directory"
+    assert ran.err == f"p2pd: {said}\n"
 
 
 def test_without_a_node_it_is_a_matter_of_usage() -> None:
@@ -104,3 +105,9 @@ def test_the_help_explains_every_word_of_the_screen() -> None:
     for word, meaning in WORDS:
         assert word in out
         assert meaning in out
+
+
+def test_the_manual_explains_every_word_of_the_screen() -> None:
+    manual = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    for word, meaning in WORDS:
+        assert f"| {word.strip()} | {meaning} |" in manual

@@ -1,5 +1,6 @@
 import json
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -81,3 +82,31 @@ def test_a_full_disk_costs_log_lines_and_nothing_else(
     start_logging(Path("/dev/full"), LogSettings())
     log.info("no room for this")
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_standard_error_that_is_a_file_is_bounded_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output, path = tmp_path / "output", tmp_path / "log"
+    with output.open("w") as file:
+        monkeypatch.setattr("sys.stderr", file)
+        start_logging(path, LogSettings(file_bytes=2**16))
+        for number in range(200):
+            logging.getLogger("p2pd.workload").info("%d %s", number, "x" * 1000)
+    assert output.stat().st_size <= 2**16 + 200
+    *lines, last = output.read_text().splitlines()
+    assert len(lines) > 50
+    assert last == f"all that follows is in {path}"
+    assert " 199 x" in path.read_text().splitlines()[-1]
+
+
+def test_standard_error_that_is_a_pipe_has_no_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(reader) as heard, os.fdopen(writer, "w") as file:
+        monkeypatch.setattr("sys.stderr", file)
+        start_logging(tmp_path / "log", LogSettings(file_bytes=2**16))
+        for number in range(200):
+            logging.getLogger("p2pd.workload").info("%d %s", number, "x" * 1000)
+            assert f"{number} xxx" in heard.readline()

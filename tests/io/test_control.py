@@ -188,3 +188,14 @@ def test_a_directory_that_is_gone_is_named(tmp_path: Path) -> None:
 
     with pytest.RaisesGroup(pytest.RaisesExc(StoreError, match="nowhere"), flatten_subgroups=True):
         serving(tmp_path / "nowhere", echo, client)
+
+
+@pytest.mark.parametrize("line", ["[" * 60_000, '{"a":' * 9_000, "9" * 9_000, "{", "\0", "\xff"])
+def test_what_is_no_request_is_refused_in_words_of_our_own(tmp_path: Path, line: str) -> None:
+    async def client() -> None:
+        async with await trio.open_unix_socket(str(tmp_path / "control")) as stream:
+            await stream.send_all(line.encode("latin-1") + b"\n")
+            said = json.loads(await stream.receive_some())
+        assert said == {"error": "a request must be one line of JSON, not nested deeply"}
+
+    serving(tmp_path, echo, client)

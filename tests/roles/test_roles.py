@@ -36,8 +36,10 @@ from p2pd.errors import (
     LocalError,
     NoRoomError,
     P2pError,
+    RemoteError,
     StoreError,
     UnreachableError,
+    UsageError,
     WorkloadError,
 )
 from p2pd.node.plugins import load_role, role_names
@@ -226,7 +228,10 @@ def test_a_job_is_answered_by_its_event(name: str, effect: object, answer: objec
     [
         ("validator", Inspect(INSPECT), StoreError("gone"), Inspected(INSPECT.artifact, None)),
         ("reducer", Inspect(INSPECT), UnreachableError("died"), Inspected(INSPECT.artifact, None)),
+        ("validator", Inspect(INSPECT), RemoteError("cut"), Inspected(INSPECT.artifact, None)),
         ("validator", merge(), LocalError("other bits"), MergeDone(b"inputs", None)),
+        ("validator", merge(), RemoteError("no safetensors"), MergeDone(b"inputs", None)),
+        ("reducer", merge(), UsageError("too little memory"), MergeDone(b"inputs", None)),
         ("validator", Evaluate(FIRST.head), WorkloadError("hung"), EvaluationDone(FIRST.head, None)),
         ("validator", merge(), NoRoomError("full"), MergeDone(b"inputs", None)),
         ("validator", Evaluate(FIRST.head), StoreError("gone"), EvaluationDone(FIRST.head, None)),

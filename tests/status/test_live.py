@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from p2pd.errors import UnreachableError
+from p2pd.status.legend import WORDS, legend
 from p2pd.status.live import fitted, watch
 from p2pd.status.snapshot import Snapshot
 from tests.status.samples import busy
@@ -134,3 +135,22 @@ def test_the_terminal_is_left_as_it_was(tmp_path: Path, way: str) -> None:
     assert "Traceback" not in said
     os.close(terminal)
     os.close(controller)
+
+
+def test_a_key_explains_the_words_and_the_same_key_ends_that() -> None:
+    console = screen()
+    watch(busy, console, pressed("?", "", "?", "q"))
+    view, explained, again, back = text_of(console).split("\x1b[H")[-4:]
+    assert "? explains the words" in view
+    assert "what the words mean" not in view
+    for screenful in (explained, again):
+        assert "what the words mean" in screenful
+        assert "height 15" not in screenful
+        assert all(meaning[:40] in screenful for _, meaning in WORDS)
+    assert "height 15" in back
+
+
+@pytest.mark.parametrize("columns", [80, 100, 140])
+def test_the_explanation_fits_on_a_screen(columns: int) -> None:
+    console = Console(width=columns, height=40, file=StringIO(), force_terminal=True)
+    assert len(console.render_lines(legend())) <= 24 + 12 * (columns < 100)

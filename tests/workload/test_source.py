@@ -1,3 +1,4 @@
+import json
 import sys
 from hashlib import sha256
 from pathlib import Path
@@ -78,3 +79,53 @@ def test_a_long_failure_becomes_one_bounded_line() -> None:
     assert line.startswith("RuntimeError: Error(s) in loading: ... xxx")
     assert len(line) < 500
     assert "\n" not in line
+
+
+def failing(module: str) -> str:
+    """What is said of a workload whose build fails."""
+    with pytest.raises(BaseException) as caught:  # noqa: PT011 - the user's code
+        find_build(module)({})
+    error = caught.value
+    behind = error.__traceback__.tb_next if error.__traceback__ else None
+    return failure_line(error.with_traceback(behind), source_files(module))
+
+
+@pytest.mark.parametrize(
+    ("build", "place_said"),
+    [
+        ("def build():\n    pass\n", "(build: {path}:1)"),
+        ("import helper_of_it\n\ndef build(config):\n    helper_of_it.f()\n", "({helper}:2)"),
+        ("import broken_helper\n", "({broken}:1)"),
+        ("import json\nbuild = json.loads\n", "(build: {path}:2)"),
+        ("def build(config):\n    eval('1 +')\n", "({path}:2)"),
+        ("raise SystemError\n", "({path}:1)"),
+        (
+            "class E(Exception):\n    __str__ = None\ndef build(config):\n    raise E\n",
+            "({path}:4)",
+        ),
+        (
+            "def build(config):\n    raise OSError(f'Caught it.\\n  File \"{__file__}\", line 77')\n",
+            "({path}:2)",
+        ),
+    ],
+)
+def test_a_failure_names_no_line_of_ours_and_none_of_a_library(
+    place: Path, build: str, place_said: str
+) -> None:
+    path, helper, broken = place / "users.py", place / "helper_of_it.py", place / "broken_helper.py"
+    path.write_text(build)
+    helper.write_text("def f():\n    return 1 / 0\n")
+    broken.write_text("def (:\n")
+    said = failing("users")
+    assert said.endswith(place_said.format(path=path, helper=helper, broken=broken))
+
+
+def test_what_a_loader_of_many_processes_tells_in_words_is_placed_too(place: Path) -> None:
+    path = place / "users.py"
+    text = (
+        "Caught ValueError in DataLoader worker process 0.\nOriginal Traceback:\n"
+        f'  File "{path}", line 12, in __getitem__\n  File "{json.__file__}", line 3, in loads\n'
+        "ValueError: no such sample"
+    )
+    said = failure_line(ValueError(text), (path,))
+    assert said.endswith(f"ValueError: no such sample ({path}:12)")

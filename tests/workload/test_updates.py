@@ -124,3 +124,20 @@ def test_an_update_decodes_to_what_was_trained_but_for_the_codecs_error(
         moved = np.abs(wanted - base.values(index, span)).max()
         assert moved > 0
         assert np.abs(made.values(update, base, index, span) - wanted).max() < moved / 100
+
+
+def test_i10_what_the_codec_lost_is_durable_by_its_name_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = Trainer(tmp_path)
+    synced: list[tuple[Path, list[str]]] = []
+
+    def seen(directory: Path) -> None:
+        synced.append((directory, sorted(path.name for path in directory.iterdir())))
+
+    monkeypatch.setattr("p2pd.workload.updates.sync_directory", seen)
+    trainer.train(1)
+    assert synced == [
+        (trainer.own, ["residual-1.safetensors"]),
+        (trainer.own.parent, [trainer.own.name]),
+    ]
