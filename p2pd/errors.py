@@ -10,6 +10,24 @@ P2pError
 `-- UsageError        what a person typed or configured: which key or flag, and what to do about it
 """
 
+import errno
+
+ADVICE = {
+    errno.ENOENT: "there is no such file or directory: look at the path",
+    errno.ENOSPC: "the disk is full: free some space",
+    errno.EDQUOT: "the disk quota is used up: free some space",
+    errno.EROFS: "the file system is read-only: choose another directory, or remount it",
+    errno.EACCES: "permission denied: check owner and mode of the file and its directory",
+    errno.EPERM: "operation not permitted: check owner and mode of the file and its directory",
+    errno.ENOTDIR: "a part of the path is a file, not a directory",
+    errno.EISDIR: "it is a directory, not a file",
+    errno.EEXIST: "there is a file of that name already",
+    errno.EIO: "input/output error: the disk is failing",
+    errno.ELOOP: "a symbolic link without an end, or where none may be: put the file itself here",
+    errno.EMFILE: "too many open files: raise the limit (ulimit -n)",
+}
+"""What the operating system says of files, and what to do about it."""
+
 
 class P2pError(Exception):
     """Anything that p2pd raises on purpose. The message is one line that a person can act on."""
@@ -41,3 +59,8 @@ class NoRoomError(StoreError):
 
 class UsageError(P2pError):
     pass
+
+
+def advice(error: OSError) -> str:
+    """What is wrong with a file and what to do about it, in one line."""
+    return ADVICE.get(error.errno or 0, error.strerror or str(error))

@@ -68,7 +68,9 @@ def report(shape: Shape, found: Measured, floors: Mapping[str, tuple[float, str]
     judges = [rows for name, rows in found.rows.items() if name.startswith("validator")]
     windows = [durations(row) for rows in judges for row in rows]
     if not windows:
-        raise P2pError("no window had an update of every trainer: nothing was measured")
+        raise P2pError(
+            "no window had an update of every trainer: nothing was measured: more --repeats"
+        )
     name = f"{shape.megabytes:g}MB"
 
     def row(what: str, value: float, unit: str) -> Row:

@@ -64,7 +64,9 @@ def train(job: Job, report: Callable[[str], None]) -> dict[str, Any]:
     if "error" in ending:
         raise WorkloadError(ending["error"])
     if "result" not in ending:
-        raise WorkloadError(f"the process of workload {job.module} ended with exit code {code}")
+        raise WorkloadError(
+            f"the process of workload {job.module} ended with exit code {code}: see what it printed"
+        )
     return {**ending["result"], "points": points}
 
 

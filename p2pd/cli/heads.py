@@ -91,7 +91,9 @@ def export(
         try:
             size_bytes = checking.export(chain, head, out).size_bytes
         except RemoteError as error:
-            raise StoreError(f"blob {head.hex()} in {data_dir}: {error}") from error
+            raise StoreError(
+                f"blob {head.hex()} in {data_dir}: {error}: export it from another node's directory"
+            ) from error
     if in_json:
         say_json({"file": str(out), "head": head.hex(), "size_bytes": size_bytes})
     else:

@@ -25,7 +25,7 @@ def read_input(path: Path) -> bytes:
             data = read_most(file, MAX_FILE_BYTES)
     except StoreError as error:
         if isinstance(error.__cause__, FileNotFoundError):
-            raise UsageError(f"{path}: there is no such file") from error
+            raise UsageError(f"{path}: there is no such file: look at the path") from error
         raise
     if len(data) > MAX_FILE_BYTES:
         raise UsageError(f"{path}: larger than {MAX_FILE_BYTES} bytes: is it another file?")
@@ -66,7 +66,7 @@ def parse_config(items: list[str]) -> str:
         if not key or not separator:
             raise UsageError(f"--config {item!r} must be KEY=VALUE")
         if key in values:
-            raise UsageError(f"--config {key} is given twice")
+            raise UsageError(f"--config {key} is given twice: give it once")
         try:
             values[key] = json.loads(text)
         except (ValueError, RecursionError):

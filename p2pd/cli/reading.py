@@ -49,7 +49,9 @@ class Chain:
         """Raises StoreError where there is no decision at all."""
         heights = [height for height, _ in self.records()]
         if not heights:
-            raise StoreError(f"{self.blobs.parent}: no decision of this revision is here yet")
+            raise StoreError(
+                f"{self.blobs.parent}: no decision of this revision is here yet: start its node"
+            )
         return heights[-1]
 
     def reports(self, height: int) -> list[Signed[Report]]:
@@ -143,7 +145,9 @@ def _choose(found: list[Revision], wanted: str, data_dir: Path) -> Revision:
     if len(fitting) == 1:
         return fitting[0]
     if not fitting:
-        raise UsageError(f"{data_dir}: no revision {wanted or 'at all'} is here")
+        raise UsageError(
+            f"{data_dir}: no revision {wanted or 'at all'} is here: see p2pd experiment list"
+        )
     names = ", ".join(f"{r.study}/{r.experiment}/{r.name} {r.id.hex()[:10]}" for r in fitting)
     raise UsageError(f"{data_dir}: several revisions fit: choose one by --revision: {names}")
 

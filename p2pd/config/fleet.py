@@ -97,7 +97,7 @@ def load_fleet(path: Path) -> Fleet:
         ("data_dir", [fleet.data_dir(node) for node in fleet.nodes]),
     )
     problems = [
-        f"{path}: nodes: two nodes have the {key} {value}"
+        f"{path}: nodes: two nodes have the {key} {value}: change one"
         for key, values in columns
         for value in dict.fromkeys(values)
         if values.count(value) > 1

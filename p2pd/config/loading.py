@@ -15,7 +15,7 @@ from typing import Any
 
 from p2pd.config.lines import Place, find_lines
 from p2pd.config.schema import SCALARS, Key, Kind, keys_of, kind_of
-from p2pd.errors import LocalError, UsageError
+from p2pd.errors import LocalError, UsageError, advice
 
 FIRST_WORD = re.compile(r"\w+")
 LINE_OF_ERROR = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)")
@@ -63,19 +63,25 @@ def read_text(path: Path) -> str:
         found = path.stat()
         # A pipe would hold up whoever reads it, a device may never end.
         if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
-            raise UsageError(f"{path}: is a pipe or a device, not a configuration file")
+            raise UsageError(
+                f"{path}: is a pipe or a device, not a configuration file: name a file"
+            )
         if found.st_size > FILE_BYTES:
             raise UsageError(f"{path}: larger than {FILE_BYTES} bytes: is it another file?")
         return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError as error:
-        raise UsageError(f"{path}: there is no such configuration file") from error
+        raise UsageError(
+            f"{path}: there is no such configuration file: look at the path"
+        ) from error
     except IsADirectoryError as error:
-        raise UsageError(f"{path}: is a directory, not a configuration file") from error
+        raise UsageError(
+            f"{path}: is a directory, not a configuration file: name a file in it"
+        ) from error
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise UsageError(f"{path}:{line}: not UTF-8: save the file as UTF-8") from error
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+        raise UsageError(f"{path}: cannot be read: {advice(error)}") from error
 
 
 class _Loader:

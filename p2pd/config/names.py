@@ -48,7 +48,7 @@ def parse_address(text: str) -> tuple[str, int]:
         )
     port = int(match["port"])
     if port > PORT_MAX:
-        raise UsageError(f"address {text!r}: port {port} is beyond {PORT_MAX}")
+        raise UsageError(f"address {text!r}: port {port} is beyond {PORT_MAX}: choose a lower one")
     return match["host"].strip("[]"), port
 
 

@@ -24,7 +24,8 @@ class CheckedWorker:
         if info.schema != revision.schema or info.train_samples != revision.data.samples:
             raise WorkloadError(
                 f"workload {wanted.module} builds another model or data set here "
-                f"({info.train_samples} samples, the revision says {revision.data.samples})"
+                f"({info.train_samples} samples, the revision says {revision.data.samples}): "
+                "install the libraries and the data that it was published with"
             )
         data, named = info.data, revision.data
         if (data.kind, data.descriptor) != (named.kind, named.descriptor):

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from p2pd.core.genesis import SignedGenesis
 from p2pd.core.revision import SignedRevision
-from p2pd.errors import RemoteError, UsageError
-from p2pd.io.durable import ADVICE, open_file, read_most
+from p2pd.errors import RemoteError, UsageError, advice
+from p2pd.io.durable import open_file, read_most
 from p2pd.wire.records import OtherNetworkError, load_genesis, load_revision
 
 LARGEST_BYTES = 64 * 2**20
@@ -36,8 +36,7 @@ def _read(path: Path, what: str) -> bytes:
         with open_file(path) as file:
             data = read_most(file, LARGEST_BYTES)
     except OSError as error:
-        why = ADVICE.get(error.errno or 0, error.strerror)
-        raise UsageError(f"{path}: cannot read the {what}: {why}") from error
+        raise UsageError(f"{path}: cannot read the {what}: {advice(error)}") from error
     if len(data) > LARGEST_BYTES:
         raise UsageError(f"{path}: too large to be a {what}: name another file")
     return data

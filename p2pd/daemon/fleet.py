@@ -96,7 +96,9 @@ async def _bring_up(fleet: Fleet, node: FleetNode, seeds: tuple[str, ...]) -> di
                 return status
             await trio.sleep(POLL_S)
     if process is None:
-        raise P2pError(f"{node.name} runs as process {holder_of(data_dir)}, but does not answer")
+        raise P2pError(
+            f"{node.name} runs as process {holder_of(data_dir)}, but does not answer: see {data_dir / 'log'}"
+        )
     await stop_nodes([process])
     raise P2pError(f"{node.name} did not start: {last_words(output)} (see {output})")
 
@@ -145,7 +147,9 @@ def down(path: Path, tell: Tell) -> None:
             _terminate(node, pid)
     stubborn = trio.run(_wait_for, running)
     if stubborn:
-        raise P2pError(f"still running after {LEAVE_S:g} s: {', '.join(map(str, stubborn))}")
+        raise P2pError(
+            f"still running after {LEAVE_S:g} s: {', '.join(map(str, stubborn))}: end them with kill -9"
+        )
     for node in fleet.nodes:
         pid = running.get(fleet.data_dir(node))
         tell(f"{node.name}: {'did not run' if pid is None else f'stopped process {pid}'}")
@@ -157,7 +161,9 @@ def _terminate(node: FleetNode, pid: int) -> None:
     except ProcessLookupError:
         return  # it was about to end
     except PermissionError as error:
-        raise P2pError(f"{node.name}, process {pid}, belongs to another user") from error
+        raise P2pError(
+            f"{node.name}, process {pid}, belongs to another user: who must stop it"
+        ) from error
 
 
 async def _wait_for(running: dict[Path, int]) -> list[int]:

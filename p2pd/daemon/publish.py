@@ -206,7 +206,7 @@ def _check(request: PublishRequest, head_file: Path) -> None:
     if len(keys) < request.genesis.threshold:
         raise UsageError(
             f"authority: {len(keys)} of the keys given are of this network's authority, "
-            f"{request.genesis.threshold} must sign"
+            f"{request.genesis.threshold} must sign: name their key files by --authority"
         )
     for path in (request.out, head_file):
         if path.exists():

@@ -303,7 +303,9 @@ async def _import_head(given: Given, blobs: FileBlobStore) -> None:
     with storing(path), open_file(path) as file:
         manifest = await trio.to_thread.run_sync(_manifest_of, file, revision.schema.id)
         if manifest.id != revision.head:
-            raise UsageError(f"{path}: not the genesis head that {record} names")
+            raise UsageError(
+                f"{path}: not the genesis head that {record} names: bring the one that came with it"
+            )
         blobs.pin(revision.head, "import")
         try:
             await _copy_in(blobs, manifest, file)

@@ -16,8 +16,8 @@ from typing import Any
 
 import trio
 
-from p2pd.errors import P2pError, RemoteError, StoreError, UnreachableError
-from p2pd.io.durable import ADVICE, storing
+from p2pd.errors import P2pError, RemoteError, StoreError, UnreachableError, advice
+from p2pd.io.durable import storing
 
 NAME = "control"
 STRANGER = (
@@ -130,8 +130,7 @@ def ask(directory: Path, request: dict[str, Any], timeout_s: float) -> dict[str,
             f"the node in {directory} ended before it answered: see {directory / 'log'}"
         ) from error
     except OSError as error:
-        why = ADVICE.get(error.errno or 0, error.strerror)
-        raise StoreError(f"{directory / NAME}: {why}") from error
+        raise StoreError(f"{directory / NAME}: {advice(error)}") from error
     return _unwrap(line, directory)
 
 

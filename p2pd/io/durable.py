@@ -12,25 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from p2pd.errors import NoRoomError, StoreError
+from p2pd.errors import NoRoomError, StoreError, advice
 
 TEMPORARY = "tmp-"
 """Prefix of files that are not finished. Their owner removes leftovers at start."""
 
-ADVICE = {
-    errno.ENOENT: "there is no such file or directory: look at the path",
-    errno.ENOSPC: "the disk is full: free some space",
-    errno.EDQUOT: "the disk quota is used up: free some space",
-    errno.EROFS: "the file system is read-only: choose another directory, or remount it",
-    errno.EACCES: "permission denied: check owner and mode of the file and its directory",
-    errno.EPERM: "operation not permitted: check owner and mode of the file and its directory",
-    errno.ENOTDIR: "a part of the path is a file, not a directory",
-    errno.EISDIR: "it is a directory, not a file",
-    errno.EEXIST: "there is a file of that name already",
-    errno.EIO: "input/output error: the disk is failing",
-    errno.ELOOP: "a symbolic link without an end, or where none may be: put the file itself here",
-    errno.EMFILE: "too many open files: raise the limit (ulimit -n)",
-}
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -40,9 +26,8 @@ def storing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        why = ADVICE.get(error.errno or 0, error.strerror or str(error))
         kind = NoRoomError if error.errno in NO_ROOM else StoreError
-        raise kind(f"{path}: {why}") from error
+        raise kind(f"{path}: {advice(error)}") from error
 
 
 def open_file(path: Path) -> BinaryIO:

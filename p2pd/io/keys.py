@@ -59,7 +59,7 @@ def load_key(path: Path) -> Ed25519Signer:
             content, mode = _read(path)
     except StoreError as error:
         if isinstance(error.__cause__, FileNotFoundError):
-            raise StoreError(f"{path}: there is no key file here") from error
+            raise StoreError(f"{path}: there is no key file here: p2pd id makes one") from error
         raise
     if mode & 0o077:
         raise StoreError(

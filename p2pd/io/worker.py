@@ -190,6 +190,7 @@ class WorkerProcess:
             raise WorkloadError(
                 f"{call.name.lower()} passed its deadline of {deadline_s:g} s"
                 + (" and did not stop: its process was killed" if killed else "")
+                + ": raise it in [worker], or have it do less"
             )
         if answer.outcome == Outcome.DONE:
             return answer.body

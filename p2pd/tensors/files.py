@@ -14,7 +14,7 @@ import numpy as np
 from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest
 from p2pd.core.codecs import element_count
 from p2pd.core.work import Schema, TensorSpec
-from p2pd.errors import LocalError, RemoteError, StoreError
+from p2pd.errors import LocalError, RemoteError, StoreError, advice
 from p2pd.tensors.formats import FORMATS, Stored, Values, canonical_zero, decode, finite
 from p2pd.tensors.layout import (
     LENGTH_BYTES,
@@ -32,7 +32,7 @@ def _storing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StoreError(f"{path}: {error.strerror or error}") from error
+        raise StoreError(f"{path}: {advice(error)}") from error
 
 
 class TensorFile:

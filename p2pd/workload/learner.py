@@ -145,7 +145,9 @@ class _LoaderWorkload(Workload):
         if self._measure is None:
             return Evaluated(loss, loss, len(places))
         if count == 0:
-            raise WorkloadError(f"metric {self.metric} counted nothing on the whole validation set")
+            raise WorkloadError(
+                f"metric {self.metric} counted nothing on the whole validation set: look at its function"
+            )
         return Evaluated(score / count, loss, len(places))
 
     def sample_losses(self, samples: Sequence[int], pause: Pause) -> list[float]:

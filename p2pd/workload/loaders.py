@@ -79,7 +79,7 @@ def samples_of(loader: DataLoader[Any], name: str) -> Samples:
         )
     scope, shuffled = _scope(loader, name)
     if not scope:
-        raise WorkloadError(f"{name} is empty")
+        raise WorkloadError(f"{name} is empty: give it samples")
     return Samples(loader, scope, shuffled, loader.batch_size)
 
 

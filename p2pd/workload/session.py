@@ -70,10 +70,13 @@ class Session:
         trained = self._workload.train(Lease(samples, job.progress.steps, job.seed, pause))
         if not 0 < trained.samples <= len(samples):
             raise WorkloadError(
-                f"train returned {trained.samples} samples of a lease of {len(samples)}"
+                f"train returned {trained.samples} samples of a lease of {len(samples)}: "
+                "return how many it trained on"
             )
         if not math.isfinite(trained.loss):
-            raise WorkloadError(f"the mean loss of the lease is {trained.loss}")
+            raise WorkloadError(
+                f"the mean loss of the lease is {trained.loss}: lower the learning rate"
+            )
         own = Path(os.fsdecode(call.own)) if call.own else None
         output = Output(Path(os.fsdecode(call.output)), Path(os.fsdecode(call.base)), own)
         end = self._workload.state()

@@ -29,7 +29,9 @@ def source_files(module: str) -> tuple[Path, ...]:
     try:
         spec = find_spec(module)
     except (ImportError, ValueError) as error:
-        raise WorkloadError(f"workload {module!r} cannot be found: {error}") from error
+        raise WorkloadError(
+            f"workload {module!r} cannot be found: {error}: look at its name"
+        ) from error
     if spec is None:
         raise WorkloadError(
             f"workload {module!r} is not installed here: install it, or name the directory that it lies in"
@@ -39,7 +41,9 @@ def source_files(module: str) -> tuple[Path, ...]:
         root = Path(next(iter(spec.submodule_search_locations)))
         return tuple(sorted(root.rglob("*.py"), key=lambda path: path.relative_to(root).as_posix()))
     if spec.origin is None or not spec.origin.endswith(".py"):
-        raise WorkloadError(f"workload {module!r} has no Python source: {spec.origin}")
+        raise WorkloadError(
+            f"workload {module!r} has no Python source: {spec.origin}: name a module of .py files"
+        )
     return (Path(spec.origin),)
 
 
@@ -72,7 +76,9 @@ def find_build(module: str) -> Build:
     content: Mapping[str, Any] = vars(importlib.import_module(module))
     build = content.get("build")
     if not callable(build):
-        raise WorkloadError(f"workload {module!r} has no function build(config)")
+        raise WorkloadError(
+            f"workload {module!r} has no function build(config): add one that returns a workload"
+        )
     return build  # type: ignore[no-any-return]  # checked as far as it can be
 
 

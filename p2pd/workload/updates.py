@@ -14,7 +14,7 @@ import torch
 
 from p2pd.core.artifact import ArtifactKind, Manifest
 from p2pd.core.work import Schema, TrainJob
-from p2pd.errors import RemoteError, StoreError, WorkloadError
+from p2pd.errors import RemoteError, StoreError, WorkloadError, advice
 from p2pd.tensors.codecs import codec_of
 from p2pd.tensors.files import TensorFile, sync_directory, write_artifact
 from p2pd.tensors.formats import Stored, Values
@@ -99,7 +99,7 @@ class Residuals:
             for old in sorted(self._heights())[:-KEPT]:
                 self._path(old).unlink(missing_ok=True)
         except OSError as error:
-            raise StoreError(f"{self._directory}: {error.strerror or error}") from error
+            raise StoreError(f"{self._directory}: {advice(error)}") from error
 
     def _heights(self) -> list[int]:
         if not self._directory.is_dir():

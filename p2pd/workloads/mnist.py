@@ -143,12 +143,16 @@ def _table(path: Path, dimensions: int) -> Pixels:
     if data[:4] != bytes([0, 0, UNSIGNED_BYTES, dimensions]) or len(data) != start + math.prod(
         sides
     ):
-        raise WorkloadError(f"mnist: {path} is no whole IDX file of {dimensions} dimensions")
+        raise WorkloadError(
+            f"mnist: {path} is no whole IDX file of {dimensions} dimensions: get it again"
+        )
     return np.frombuffer(data, np.uint8, offset=start).reshape(sides).copy()
 
 
 def _images(directory: Path, tables: Mapping[str, Pixels], names: tuple[str, str]) -> Images:
     pixels, digits = tables[names[0]], tables[names[1]]
     if not len(digits) or pixels.shape != (len(digits), SIDE, SIDE) or digits.max() >= CLASSES:
-        raise WorkloadError(f"mnist: {names[0]} and {names[1]} in {directory} do not go together")
+        raise WorkloadError(
+            f"mnist: {names[0]} and {names[1]} in {directory} do not go together: get both again"
+        )
     return Images(pixels, digits)

@@ -159,7 +159,7 @@ def test_a_changed_byte_of_a_genesis_is_found(tmp_path: Path, authority: Path) -
 def test_a_missing_genesis_is_a_matter_of_usage(tmp_path: Path) -> None:
     ran = p2pd("network", "show", tmp_path / "none.cbor")
     assert ran.code == 2
-    assert ran.err == f"p2pd: {tmp_path / 'none.cbor'}: there is no such file\n"
+    assert ran.err == f"p2pd: {tmp_path / 'none.cbor'}: there is no such file: look at the path\n"
 
 
 def test_a_genesis_is_never_overwritten(tmp_path: Path, authority: Path) -> None:

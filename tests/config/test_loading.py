@@ -210,7 +210,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=f"{tmp_path}: is a directory"):
         load(tmp_path, TABLES)
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match="cannot be read: Not a directory"):
+    with pytest.raises(UsageError, match="cannot be read: a part of the path is a file"):
         load(tmp_path / "file" / "file.toml", TABLES)
 
 

@@ -173,7 +173,7 @@ def test_a_path_that_exists_is_not_written_over(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_is_an_error_of_the_store(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="No such file"):
+    with pytest.raises(StoreError, match="there is no such file"):
         TensorFile(tmp_path / "file")
 
 
