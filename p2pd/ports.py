@@ -192,6 +192,12 @@ class BlobStore(Protocol):
         """Stores a whole artifact that is small enough for memory."""
         ...
 
+    async def put_fetched(
+        self, artifact: ArtifactId, kind: ArtifactKind, schema: bytes, data: bytes, owner: bytes
+    ) -> bool:
+        """Stores one that came from a peer. False, and nothing is kept, if data is not it. Raises as begin."""
+        ...
+
     async def begin(self, manifest: Manifest) -> ArtifactId:
         """Makes room for an artifact that will come in chunks; keeps the chunks that are there already.
 

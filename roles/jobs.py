@@ -3,6 +3,7 @@
 import logging
 
 from p2pd.core.artifact import ArtifactKind
+from p2pd.core.codecs import carries_values
 from p2pd.core.ids import ArtifactId, PeerId, short
 from p2pd.core.validator.events import Fetched, FetchUpdate, Inspect, Inspected, Merge, MergeDone
 from p2pd.errors import (
@@ -46,7 +47,7 @@ async def fetch_outer(services: Services, artifact: ArtifactId | None) -> bool:
 
 async def inspect(services: Services, effect: Inspect) -> Inspected:
     artifact = effect.job.artifact
-    if not await fetch_head(services, effect.job.base):
+    if not carries_values(effect.job.codec) and not await fetch_head(services, effect.job.base):
         return Inspected(artifact, None)
     try:
         return Inspected(artifact, await services.math.inspect(effect.job))

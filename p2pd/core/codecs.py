@@ -17,6 +17,11 @@ HALVED = frozenset({"F64", "F32"})
 """Types that bf16 makes smaller."""
 
 
+def carries_values(codec: str) -> bool:
+    """An update is looked at without its base."""
+    return codec == "f32"
+
+
 def is_trained(tensor: TensorSpec) -> bool:
     """Floating and no buffer: what optimizers move, and what has features."""
     return tensor.dtype in FLOATING and not tensor.buffer

@@ -321,6 +321,7 @@ async def _copy_in(blobs: FileBlobStore, manifest: Manifest, file: BinaryIO) -> 
     for index in range(len(manifest.chunks)):
         chunk = await trio.to_thread.run_sync(file.read, CHUNK_BYTES)
         await blobs.write(artifact, index, chunk)
+    await blobs.settle(artifact)
 
 
 def _manifest_of(file: BinaryIO, schema: bytes) -> Manifest:

@@ -135,11 +135,14 @@ class BlobFiles:
 
     def begin(self, artifact: ArtifactId, manifest: Manifest) -> None:
         """Nothing is synced: a part whose manifest a power cut took is removed at the next start."""
+        self._write_manifest(artifact, manifest)
+        with storing(self.part(artifact)), self.part(artifact).open("wb") as file:
+            file.truncate(manifest.size_bytes)
+
+    def _write_manifest(self, artifact: ArtifactId, manifest: Manifest) -> None:
         path = self._manifest(artifact)
         with storing(path), path.open("wb") as file:
             file.write(encode(manifest))
-        with storing(self.part(artifact)), self.part(artifact).open("wb") as file:
-            file.truncate(manifest.size_bytes)
 
     def missing(self, artifact: ArtifactId, manifest: Manifest) -> set[int]:
         """Chunks that a part left by an earlier run does not hold, found by hashing all of it."""
@@ -201,25 +204,39 @@ class BlobFiles:
                 sync_directory(self.directory)
             return _stamp(payload)
 
-    def write(self, data: bytes) -> Path:
-        """A new file of data under a temporary name."""
-        with storing(self.directory):
-            return write_aside(self.directory, data)
+    def sync(self, artifact: ArtifactId) -> None:
+        """A complete artifact; what is on stable storage already costs little."""
+        with storing(self.payload(artifact)):
+            _sync(self.payload(artifact))
+            _sync(self._manifest(artifact))
+            sync_directory(self.directory)
 
-    def check_and_sync(self, path: Path, size_bytes: int) -> None:
+    def put(self, artifact: ArtifactId, manifest: Manifest, data: bytes, synced: bool) -> Stamp:
+        """Writes all of an artifact."""
+        with storing(self.directory):
+            path = write_aside(self.directory, data, synced=synced)
+        return self.take(artifact, manifest, path, synced)
+
+    def check(self, path: Path, size_bytes: int, synced: bool) -> None:
+        """A finished file; puts it on stable storage where synced."""
         with storing(path):
             status = path.lstat()
             if not stat.S_ISREG(status.st_mode) or status.st_size != size_bytes:
                 raise StoreError(f"{path}: not a file of {size_bytes} bytes, as its manifest says")
-            _sync(path)
+            if synced:
+                _sync(path)
 
-    def take(self, artifact: ArtifactId, manifest: Manifest, path: Path) -> Stamp:
-        """Makes a synced file of this directory the payload of an artifact."""
-        write_synced(self._manifest(artifact), encode(manifest))
+    def take(self, artifact: ArtifactId, manifest: Manifest, path: Path, synced: bool) -> Stamp:
+        """Makes a checked file of this directory the payload of an artifact."""
+        if synced:
+            write_synced(self._manifest(artifact), encode(manifest))
+        else:
+            self._write_manifest(artifact, manifest)
         with storing(path):
             path.replace(self.payload(artifact))
             self.part(artifact).unlink(missing_ok=True)
-            sync_directory(self.directory)
+            if synced:
+                sync_directory(self.directory)
             return _stamp(self.payload(artifact))
 
     def set_aside(self, artifact: ArtifactId) -> None:

@@ -6,7 +6,7 @@ File work runs in threads, a few at a time. What decides about space is done by 
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
@@ -16,7 +16,9 @@ from p2pd.config.node import StoreSettings
 from p2pd.core.artifact import ArtifactKind, Manifest, manifest_of
 from p2pd.core.ids import ArtifactId, short
 from p2pd.errors import LocalError, NoRoomError, RemoteError, StoreError
+from p2pd.io.blob_entries import Entry, Victim, is_lasting
 from p2pd.io.blob_files import BlobFiles, Stamp, size_of
+from p2pd.io.chunk_cache import ChunkCache
 from p2pd.io.durable import TEMPORARY, free_bytes
 
 KEPT = "kept"
@@ -28,44 +30,11 @@ T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 
 
-@dataclass(slots=True, eq=False)
-class _Entry:
-    artifact: ArtifactId
-    manifest: Manifest
-    complete: bool = False
-    missing: set[int] | None = None
-    """None: left by an earlier run and not looked at yet."""
-    wanted: bool = False
-    """Begun in this run, and not let go by its last pin since."""
-    stamp: Stamp | None = None
-    """Of the payload when its bytes were last known to be its own; None: left by an earlier run."""
-    turn: trio.Lock = field(default_factory=trio.Lock)
-    """Held while its files change."""
-
-    def holds(self, index: int) -> bool:
-        return self.complete or (self.missing is not None and index not in self.missing)
-
-    @property
-    def missing_bytes(self) -> int:
-        if self.complete:
-            return 0
-        if self.missing is None:
-            return self.manifest.size_bytes
-        return sum(self.manifest.chunk_bytes(index) for index in self.missing)
-
-
-@dataclass(frozen=True, slots=True)
-class _Victim:
-    """What may be removed to make room."""
-
-    artifact: ArtifactId
-    size_bytes: int
-    damaged: bool
-    """The copy that was moved aside, not the artifact."""
-
-
 class FileBlobStore:
     """Implements the ports BlobStore and ArtifactFiles. Construct it before the loop serves.
+
+    What this node makes lies on stable storage before it has a name, updates aside: those count for one window.
+    What it fetches can be fetched again: it reaches the disk when the kernel likes, unless it is kept for good.
 
     An artifact without a pin may be collected when room is needed: complete ones oldest first, then
     those that are incomplete and that nobody fetches any more. Whoever fetches pins, begins and
@@ -91,6 +60,7 @@ class FileBlobStore:
         self._room = trio.Lock()
         self._threads = trio.CapacityLimiter(THREADS)
         self._names = itertools.count(1)
+        self._read = ChunkCache()
         self._refused_bytes = 0
         """What was refused last; 0 once as much was granted."""
         self._outputs: dict[Path, int] = {}
@@ -98,7 +68,7 @@ class FileBlobStore:
         survey = self._files.survey()
         self._pins: dict[ArtifactId, set[str]] = {artifact: {KEPT} for artifact in survey.kept}
         self._entries = {  # oldest first
-            item.artifact: _Entry(item.artifact, item.manifest, complete=item.complete)
+            item.artifact: Entry(item.artifact, item.manifest, complete=item.complete)
             for item in survey.found
         }
         self._damaged = dict(self._files.damaged_bytes())
@@ -137,19 +107,44 @@ class FileBlobStore:
     async def keep(self, artifact: ArtifactId) -> None:
         if KEPT not in self._pins.get(artifact, ()):
             self.pin(artifact, KEPT)
+            if self.has(artifact):
+                await self.settle(artifact)
             await self._blocking(self._files.keep, artifact)
+
+    async def settle(self, artifact: ArtifactId) -> None:
+        """Puts a complete artifact on stable storage."""
+        self.path(artifact)
+        await self._blocking(self._files.sync, artifact)
 
     async def put(
         self, kind: ArtifactKind, schema: bytes, data: bytes, owner: bytes = b""
     ) -> ArtifactId:
         manifest = await self._blocking(manifest_of, kind, schema, data, owner)
+        await self._put(manifest, data, lasting=is_lasting(manifest))
+        return manifest.id
+
+    async def put_fetched(
+        self, artifact: ArtifactId, kind: ArtifactKind, schema: bytes, data: bytes, owner: bytes
+    ) -> bool:
+        manifest = await self._blocking(manifest_of, kind, schema, data, owner)
+        if manifest.id != artifact:
+            return False
+        await self._put(manifest, data, lasting=KEPT in self._pins.get(artifact, ()))
+        return True
+
+    async def _put(self, manifest: Manifest, data: bytes, *, lasting: bool) -> None:
         artifact = manifest.id
         async with self._room:
-            if not self.has(artifact):
+            entry = self._entries.get(artifact)
+            if entry is None:
                 await self._make_room(_named(artifact), manifest.size_bytes)
-                path = await self._blocking(self._files.write, data)
-                await self._take(artifact, manifest, path)
-        return artifact
+                entry = Entry(artifact, manifest)
+            with trio.CancelScope(shield=True):  # short: a file written
+                async with entry.turn:
+                    if not entry.complete:
+                        put = self._files.put
+                        stamp = await self._blocking(put, artifact, manifest, data, lasting)
+                        self._completed(entry, stamp)
 
     async def begin(self, manifest: Manifest) -> ArtifactId:
         artifact = manifest.id
@@ -158,7 +153,7 @@ class FileBlobStore:
             if entry is None:
                 await self._make_room(_named(artifact), manifest.size_bytes)
                 await self._blocking(self._files.begin, artifact, manifest)
-                entry = _Entry(artifact, manifest, missing=set(range(len(manifest.chunks))))
+                entry = Entry(artifact, manifest, missing=set(range(len(manifest.chunks))))
                 self._entries[artifact] = entry
             entry.wanted = True
         async with entry.turn:
@@ -184,6 +179,11 @@ class FileBlobStore:
             await self._finish_if_whole(entry)
 
     async def read(self, artifact: ArtifactId, index: int) -> bytes | None:
+        if artifact not in self._entries:
+            return None
+        return await self._read.get((artifact, index), partial(self._read_file, artifact, index))
+
+    async def _read_file(self, artifact: ArtifactId, index: int) -> bytes | None:
         entry = self._entries.get(artifact)
         if entry is None or not 0 <= index < len(entry.manifest.chunks):
             return None
@@ -232,7 +232,7 @@ class FileBlobStore:
         """
         path = self.path(artifact)
         for index in range(len(self._entries[artifact].manifest.chunks)):
-            if await self.read(artifact, index) is None:
+            if await self._read_file(artifact, index) is None:
                 raise StoreError(f"{path}: chunk {index} is damaged or gone: fetch it again")
 
     def path(self, artifact: ArtifactId) -> Path:
@@ -256,7 +256,7 @@ class FileBlobStore:
         if path.parent != self._directory:
             raise LocalError(f"{path} is not in {self._directory}: a rename would not be atomic")
         artifact, size_bytes = manifest.id, manifest.size_bytes
-        await self._blocking(self._files.check_and_sync, path, size_bytes)
+        await self._blocking(self._files.check, path, size_bytes, is_lasting(manifest))
         async with self._room:
             self._outputs.pop(path, None)
             if artifact not in self._entries:
@@ -265,13 +265,14 @@ class FileBlobStore:
         return artifact
 
     async def _take(self, artifact: ArtifactId, manifest: Manifest, path: Path) -> None:
-        entry = self._entries.get(artifact) or _Entry(artifact, manifest)
+        entry = self._entries.get(artifact) or Entry(artifact, manifest)
         with trio.CancelScope(shield=True):  # short: a rename
             async with entry.turn:
-                stamp = await self._blocking(self._files.take, artifact, manifest, path)
+                take, lasting = self._files.take, is_lasting(manifest)
+                stamp = await self._blocking(take, artifact, manifest, path, lasting)
                 self._completed(entry, stamp)
 
-    async def _write_chunk(self, entry: _Entry, index: int, data: bytes) -> None:
+    async def _write_chunk(self, entry: Entry, index: int, data: bytes) -> None:
         free, reserve = self._disk_free(self._directory), self._settings.reserve_bytes
         if free - len(data) < reserve:
             raise self._no_room(
@@ -282,21 +283,20 @@ class FileBlobStore:
         write = self._files.write_chunk
         await self._blocking(write, entry.artifact, entry.manifest, index, data)
 
-    async def _finish_if_whole(self, entry: _Entry) -> None:
+    async def _finish_if_whole(self, entry: Entry) -> None:
         if entry.complete or entry.missing != set():
             return
         with trio.CancelScope(shield=True):  # else a whole artifact could stay unfinished
             try:
-                # An update can be had again while its window is open, and nobody needs it later.
-                synced = entry.manifest.kind is not ArtifactKind.UPDATE
-                stamp = await self._blocking(self._files.finish, entry.artifact, synced)
+                kept = KEPT in self._pins.get(entry.artifact, ())
+                stamp = await self._blocking(self._files.finish, entry.artifact, kept)
             except StoreError:
                 # After a failed sync nobody knows what reached the disk.
                 entry.missing = set(range(len(entry.manifest.chunks)))
                 raise
             self._completed(entry, stamp)
 
-    def _completed(self, entry: _Entry, stamp: Stamp) -> None:
+    def _completed(self, entry: Entry, stamp: Stamp) -> None:
         entry.complete, entry.missing, entry.stamp = True, set(), stamp
         self._entries.pop(entry.artifact, None)
         self._entries[entry.artifact] = entry  # the youngest
@@ -305,7 +305,7 @@ class FileBlobStore:
     def _not_begun(self, artifact: ArtifactId) -> StoreError:
         return StoreError(f"artifact {short(artifact)} is not being fetched: begin it first")
 
-    async def _damage(self, entry: _Entry, index: int) -> None:
+    async def _damage(self, entry: Entry, index: int) -> None:
         artifact = entry.artifact
         if not entry.complete:
             if entry.missing is not None:
@@ -326,7 +326,7 @@ class FileBlobStore:
         """Collects what it must, and nothing if that is not enough."""
         quota, disk = self._quota_lack(size_bytes), self._disk_lack(size_bytes - on_disk_bytes)
         lacking = max(quota, disk)
-        victims: list[_Victim] = []
+        victims: list[Victim] = []
         for victim in self._collectable():
             if lacking <= 0:
                 break
@@ -340,7 +340,7 @@ class FileBlobStore:
             )
         self._found_room(size_bytes)
         for victim in victims:  # all at once: nobody may pin or read one while its files go
-            owner: dict[ArtifactId, int] | dict[ArtifactId, _Entry]
+            owner: dict[ArtifactId, int] | dict[ArtifactId, Entry]
             owner = self._damaged if victim.damaged else self._entries
             del owner[victim.artifact]
         with trio.CancelScope(shield=True):  # short: a few names removed
@@ -372,9 +372,9 @@ class FileBlobStore:
         free = self._disk_free(self._directory)
         return promised + size_bytes + self._settings.reserve_bytes - free
 
-    def _collectable(self) -> Iterator[_Victim]:
+    def _collectable(self) -> Iterator[Victim]:
         for artifact, size_bytes in self._damaged.items():
-            yield _Victim(artifact, size_bytes, damaged=True)
+            yield Victim(artifact, size_bytes, damaged=True)
         free = [
             entry
             for entry in self._entries.values()
@@ -382,10 +382,10 @@ class FileBlobStore:
         ]
         for entry in free:
             if entry.complete:
-                yield _Victim(entry.artifact, entry.manifest.size_bytes, damaged=False)
+                yield Victim(entry.artifact, entry.manifest.size_bytes, damaged=False)
         for entry in free:
             if not entry.complete and not entry.wanted:
-                yield _Victim(entry.artifact, entry.manifest.size_bytes, damaged=False)
+                yield Victim(entry.artifact, entry.manifest.size_bytes, damaged=False)
 
     async def _blocking(self, function: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
         try:

@@ -69,15 +69,16 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def write_aside(directory: Path, data: bytes) -> Path:
-    """A new synced file of mode 0600 in directory, under a temporary name."""
+def write_aside(directory: Path, data: bytes, *, synced: bool = True) -> Path:
+    """A new file of mode 0600 in directory, under a temporary name."""
     descriptor, name = tempfile.mkstemp(prefix=TEMPORARY, dir=directory)
     path = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if synced:
+                os.fsync(file.fileno())
     except OSError:
         path.unlink(missing_ok=True)
         raise

@@ -16,7 +16,7 @@ from typing import IO
 
 import trio
 
-from p2pd.core.codecs import outer_schema
+from p2pd.core.codecs import carries_values, outer_schema
 from p2pd.core.encoding import decode, encode
 from p2pd.core.ids import ArtifactId
 from p2pd.core.work import Inspection, InspectJob, Merged, MergeJob
@@ -90,7 +90,8 @@ class MathProcess:
         return self._child.process.pid if self._child is not None else None
 
     async def inspect(self, job: InspectJob) -> Inspection:
-        files = await self._inputs((job.artifact, job.base))
+        base = () if carries_values(job.codec) else (job.base,)
+        files = await self._inputs((job.artifact, *base))
         result = await self._call(Call(CallKind.INSPECT, encode(job), files, ""))
         return decode(Inspection, result)
 

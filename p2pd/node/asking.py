@@ -5,8 +5,16 @@ from typing import TypeVar
 
 import trio
 
-from p2pd.core.ids import PeerId
+from p2pd.core.ids import DecisionId, PeerId, RevisionId
+from p2pd.core.talk import GetChoices, dump_talk
+from p2pd.core.validator.body import load_body
 from p2pd.errors import RemoteError, UnreachableError
+from p2pd.ports import Transport
+from p2pd.wire.records import MAX_RECORD_BYTES
+
+REQUEST_S = 20.0
+STAGGER_S = 0.5
+"""A silent holder of choices holds up the next one so long."""
 
 T = TypeVar("T")
 
@@ -41,3 +49,16 @@ async def first_answer(
             with trio.move_on_after(stagger_s):
                 await over.wait()
     return answers[0] if answers else None
+
+
+async def ask_for_choices(
+    transport: Transport, revision: RevisionId, value: DecisionId, holders: Sequence[PeerId]
+) -> bytes | None:
+    """Those behind a value; None if no holder gives them now."""
+    request = dump_talk(GetChoices(revision, value))
+
+    async def ask(holder: PeerId) -> bytes:
+        data = await transport.request(holder, request, limit_bytes=MAX_RECORD_BYTES)
+        return load_body(data, value, limit_bytes=MAX_RECORD_BYTES)
+
+    return await first_answer(holders, ask, stagger_s=STAGGER_S, limit_s=REQUEST_S)

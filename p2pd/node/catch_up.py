@@ -20,6 +20,8 @@ RECORDS_BYTES = MAX_RECORD_BYTES
 REQUEST_S = 20.0
 PATIENCE_S = 2.0
 """A peer that takes longer does not keep the next one from being asked."""
+OWN_S = 0.2
+"""A voter hears of a decision while its own is on the way: so long it is not asked for."""
 LEAP_HEIGHTS = 64
 """Who is further behind takes the newest decision, and those at which the validators changed, not all between."""
 VAIN_MOST = 1024
@@ -32,6 +34,14 @@ class Chain(Protocol):
 
     @property
     def decision(self) -> Decision: ...
+
+    @property
+    def votes(self) -> bool:
+        """It decides itself, where it can."""
+        ...
+
+    moved: trio.Event
+    """Set when the next decision is adopted."""
 
     async def adopt(self, record: Record) -> None: ...
 
@@ -84,12 +94,19 @@ class CatchUp:
                 await self._news.wait()
                 self._news = trio.Event()
                 await self._take_brought()
+                await self._await_own()
                 while (peer := self._next()) is not None:
                     self._asked.add(peer)
                     done = trio.Event()
                     nursery.start_soon(self._ask, peer, done)
                     with trio.move_on_after(PATIENCE_S):
                         await done.wait()
+
+    async def _await_own(self) -> None:
+        due = self._chain.decision.height + 1
+        if self._chain.votes and due in self._ahead.values():
+            with trio.move_on_after(OWN_S):
+                await self._chain.moved.wait()
 
     async def _take_brought(self) -> None:
         if self._brought is None:

@@ -1,5 +1,6 @@
 """One revision's decisions in the ledger: what was adopted, what was voted, what this node published."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from p2pd.core.decision import Decision, Record
@@ -140,9 +141,12 @@ class Chronicle:
         objects = [self._opened(data) for _, data in rows]
         return tuple(one for one in objects if one.author == author)
 
-    async def keep_report(self, report: Signed[Report]) -> None:
-        key = place(self._revision, report.scope.height) + report.signer
-        await self._ledger.commit([Write(Table.REPORTS, key, dump(report))])
+    async def keep_reports(self, reports: Iterable[Signed[Report]]) -> None:
+        writes = []
+        for report in reports:
+            key = place(self._revision, report.scope.height) + report.signer
+            writes.append(Write(Table.REPORTS, key, dump(report)))
+        await self._ledger.commit(writes)
 
     def reports(self, height: int) -> tuple[Signed[Report], ...]:
         rows = self._ledger.scan(Table.REPORTS, place(self._revision, height))

@@ -36,6 +36,8 @@ class TransferSettings:
     """Requests under way altogether: bounds the memory that downloads take, in chunks of 1 MiB."""
     hedge_s: float = 0.25
     """The manifest is small: one more provider is asked for it each time that so long went by."""
+    hedge_whole_s: float = 1.0
+    """The same where the only chunk comes in its place."""
     look_s: float = 2.0
     """A provider that does not hold all is asked again what it holds after so long."""
     patience_first_s: float = 10.0
@@ -259,7 +261,8 @@ class Collection:
     def _late_s(self) -> float:
         took_s = self._download.chunk_s
         if self._hedges:
-            return self._settings.hedge_s
+            settings = self._settings
+            return settings.hedge_whole_s if self._wanted.is_whole else settings.hedge_s
         return inf if took_s is None else max(LATE_TIMES * took_s, LATE_LEAST_S)
 
     def _may_help(self, provider: Provider, item: int) -> bool:

@@ -13,26 +13,23 @@ from p2pd.core.decision import Decision, Record
 from p2pd.core.derive import Setting, genesis_decision
 from p2pd.core.gates import largest_artifact_bytes
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId, PublicKey, short
-from p2pd.core.messages import Choices, Report, Update
+from p2pd.core.messages import Choices, Update
 from p2pd.core.pool import Admission, Pool
 from p2pd.core.revision import SignedRevision
 from p2pd.core.signed import Scope, Signed, T
 from p2pd.core.talk import (
     Decided,
-    GetChoices,
     Holdings,
     Inventory,
-    Objects,
     Purpose,
     Tip,
     dump_talk,
 )
-from p2pd.core.validator.body import load_body
 from p2pd.core.validator.events import Adopted, ObjectSeen
 from p2pd.core.voting import exchange
 from p2pd.core.voting.events import PeerHeard
 from p2pd.errors import NoRoomError, RemoteError, StoreError, UnreachableError
-from p2pd.node.asking import first_answer
+from p2pd.node.asking import ask_for_choices
 from p2pd.node.catch_up import CatchUp
 from p2pd.node.chronicle import Chronicle
 from p2pd.node.driver import Inbox, drive
@@ -40,19 +37,17 @@ from p2pd.node.fork_watch import ForkWatch
 from p2pd.node.heads import KEPT_HEADS, Heads
 from p2pd.node.hub import Hub
 from p2pd.node.neighbours import Neighbours, is_for
+from p2pd.node.relays import Relays
+from p2pd.node.reports import Reports
 from p2pd.node.steps import HeightTimes, Step, Steps
 from p2pd.node.wanted import Wanted
 from p2pd.ports import Link, Math, Role, RolePlugin, Worker
-from p2pd.wire.envelope import dump, load_choices, seal
-from p2pd.wire.records import MAX_RECORD_BYTES
+from p2pd.wire.envelope import load_choices, seal
 
 log = logging.getLogger("p2pd.lane")
 
 RECONCILE_S = 1.0
 RECONCILE_MOST_S = 5.0
-REQUEST_S = 20.0
-STAGGER_S = 0.5
-"""A silent holder of choices holds up the next one so long."""
 
 HISTORY = 256
 """Heights whose times are remembered, for people."""
@@ -72,6 +67,8 @@ class Lane:
         self.pool = Pool(setting, genesis_decision(setting))
         self.role: Role
         self.history: deque[HeightTimes] = deque(maxlen=HISTORY)
+        self.moved = trio.Event()
+        """Set, and replaced, when a height begins."""
         self.private: set[ArtifactId] = set()
         """Updates of the open window: for validators and reducers only, so that nobody can copy."""
         self.chronicle = Chronicle(hub.ledger, setting)
@@ -84,8 +81,8 @@ class Lane:
         self.forks = ForkWatch(self.chronicle, setting, hub.transport)
         self._catch_up = CatchUp(self, hub.transport, self.forks)
         self._neighbours = Neighbours(hub.transport)
-        self._reports = Inbox[Signed[Report]]()
-        self._calm = trio.Event()
+        self._relays = Relays(hub.transport.peer, self._neighbours)
+        self._reports = Reports(self.chronicle)
 
     # What the role sees of it (port Services)
 
@@ -96,6 +93,10 @@ class Lane:
     @property
     def decision(self) -> Decision:
         return self.pool.previous
+
+    @property
+    def votes(self) -> bool:
+        return self.role.holdings() is not None
 
     @property
     def math(self) -> Math:
@@ -138,10 +139,7 @@ class Lane:
             check_certified(self.setting, self.decision, record)
             choices = self.open_choices(record.decision.choices)
             check_derived(self.setting, self.decision, record, choices)
-            encoded = await self.chronicle.adopt(record)
-            self._move_on(record.decision)
-            self._tell_decided(encoded)
-            await self._heads.keep_for_good(record.decision)
+            await self._keep(record)
 
     async def leap(self, record: Record) -> None:
         """Takes a later decision without those between. Raises RemoteError: its certificate does not show it."""
@@ -150,11 +148,14 @@ class Lane:
                 return
             check_jump(self.setting, self.decision, record)
             skipped = record.decision.height - self.decision.height - 1
-            encoded = await self.chronicle.adopt(record)
-            self._move_on(record.decision)
-            self._tell_decided(encoded)
-            await self._heads.keep_for_good(record.decision)
+            await self._keep(record)
             log.info("leapt to height %d over %d decisions", record.decision.height, skipped)
+
+    async def _keep(self, record: Record) -> None:
+        encoded = await self.chronicle.adopt(record)
+        self._move_on(record.decision)
+        self._tell_decided(encoded)
+        await self._heads.keep_for_good(record.decision)
 
     def _move_on(self, decision: Decision) -> None:
         self._heads.pin(decision)
@@ -168,8 +169,9 @@ class Lane:
         self.history.append(self.steps.turn(decision, trio.current_time()))
         self.inbox.put(Adopted(decision))
         for signed in waited:
-            self._take(signed, None)
-        self._calm.set()
+            self._take(signed, signed.signer)
+        self.moved.set()
+        self.moved = trio.Event()
 
     def _tell_decided(self, encoded: bytes) -> None:
         decision = self.decision
@@ -223,14 +225,10 @@ class Lane:
     async def fetch_choices(self, value: DecisionId, holders: Sequence[PeerId]) -> bytes | None:
         """Asks again and again until somebody has those that were voted on, or the height is over."""
         height = self.pool.height
-        request = dump_talk(GetChoices(self.setting.revision.id, value))
-
-        async def ask(holder: PeerId) -> bytes:
-            data = await self._hub.transport.request(holder, request, limit_bytes=MAX_RECORD_BYTES)
-            return load_body(data, value, limit_bytes=MAX_RECORD_BYTES)
-
         while self.pool.height == height:
-            found = await first_answer(holders, ask, stagger_s=STAGGER_S, limit_s=REQUEST_S)
+            found = await ask_for_choices(
+                self._hub.transport, self.setting.revision.id, value, holders
+            )
             if found is not None:
                 return found
             await trio.sleep(RECONCILE_S)
@@ -263,7 +261,8 @@ class Lane:
             keep = self._hub.supervision.keep
             nursery.start_soon(keep, "reconciliation", self._reconcile)
             nursery.start_soon(keep, "catching up", self._catch_up.run)
-            nursery.start_soon(keep, "reports", self._keep_reports)
+            nursery.start_soon(keep, "reports", self._reports.run)
+            nursery.start_soon(keep, "relaying", self._relays.run)
             with self._hub.supervision.vital(f"role {self._plugin.name}"):
                 await self._serve()
 
@@ -273,10 +272,6 @@ class Lane:
             await drive(self.role, self.inbox)
         await trio.sleep_forever()
 
-    async def _keep_reports(self) -> None:
-        while True:
-            await self.chronicle.keep_report(await self._reports.get())
-
     # Objects
 
     def receive(self, signed: Signed[Any], source: PeerId) -> None:
@@ -284,16 +279,21 @@ class Lane:
         self._take(signed, source)
 
     def _take(self, signed: Signed[Any], source: PeerId | None) -> None:
-        if self.pool.admit(signed) is not Admission.NEW:
+        admission = self.pool.admit(signed)
+        if admission is Admission.KNOWN and source is not None:
+            self._relays.came_again(signed, source)
+        if admission is not Admission.NEW:
             return
         content = signed.content
         if isinstance(content, Update):
             self.steps.note(Step.PUBLISH, trio.current_time())
             self._guard(content.artifact)
-        message = dump_talk(Objects((dump(signed),)))
-        self._neighbours.pass_on(message, signed.kind, source, signed.signer)
+        if source is None:
+            self._neighbours.tell(signed)
+        else:
+            self._relays.add(signed, source)
         if signed.kind == "report":
-            self._reports.put(signed)
+            self._reports.add(signed)
         else:
             self.inbox.put(ObjectSeen(signed))
 
@@ -321,7 +321,7 @@ class Lane:
             self.on_tip(link.peer, inventory.height - 1, self.decision.id)
             return 0
         missing = [one for one in self.pool.missing(inventory.objects) if is_for(one.kind, link)]
-        if self.role.holdings() is not None and self._has_seat(link.peer):
+        if self.votes and self._has_seat(link.peer):
             # Validators tell each other more exactly which votes they lack.
             missing = [one for one in missing if one.kind not in ("vote", "proposal")]
         return self._neighbours.send(link, missing)
@@ -348,10 +348,12 @@ class Lane:
         return any(member.peer == peer for member in self.setting.members(()).rows)
 
     def on_decided(self, peer: PeerId, decided: Decided) -> None:
+        self._neighbours.heard_tip(peer, decided.height, decided.decision)
         if self.forks.fork is None:
             self._catch_up.brought(peer, decided)
 
     def on_tip(self, peer: PeerId, height: int, decision: DecisionId) -> None:
+        self._neighbours.heard_tip(peer, height, decision)
         if self.forks.fork is None:
             self._catch_up.heard(peer, height, decision)
 
@@ -359,11 +361,10 @@ class Lane:
         """Lost messages cannot stall a height: neighbours compare what they hold, less often when nothing moves."""
         pause_s = RECONCILE_S
         while True:
+            moved = self.moved
             with trio.move_on_after(pause_s):
-                await self._calm.wait()
-            if self._calm.is_set():
                 # A height has just begun: all that is said of it is still on its way.
-                self._calm = trio.Event()
+                await moved.wait()
                 pause_s = RECONCILE_S
                 continue
             pause_s = min(RECONCILE_MOST_S, pause_s * 1.5)

@@ -1,9 +1,10 @@
 """Whom a lane tells what: all its neighbours, those that need it, or a few of them at a time."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from p2pd.core.ids import PeerId
+from p2pd.core.ids import DecisionId, PeerId
 from p2pd.core.signed import Signed
 from p2pd.core.talk import Decided, Objects, dump_talk
 from p2pd.ports import Link, Transport
@@ -25,24 +26,46 @@ def is_for(kind: str, link: Link) -> bool:
     return kind in FOR_ALL or not JUDGES.isdisjoint(link.hello.roles)
 
 
+@dataclass(slots=True, eq=False)
+class Relay:
+    """Another's object, to be passed on."""
+
+    signed: Signed[Any]
+    have: set[PeerId]
+    """Who need not be told: its author, and those from whom it came."""
+
+
 class Neighbours:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._told = 0
         """Over and over, in turn."""
+        self._tips: dict[PeerId, tuple[int, DecisionId]] = {}
+        """The last decision that each said it adopted."""
 
     def tell_all(self, message: bytes) -> None:
         for link in self._transport.links():
             self._transport.send(link.peer, message)
 
+    def heard_tip(self, peer: PeerId, height: int, decision: DecisionId) -> None:
+        self._tips[peer] = height, decision
+
     def tell_decided(
         self, decided: Decided, tip: bytes, has_seat: Callable[[PeerId], bool]
     ) -> None:
-        """Validators hand followers the record, which would ask for it; all others say how far they are."""
+        """Validators hand followers the record, which would ask for it; all others say how far they are.
+
+        Those that have said the same, or are further, need not be told.
+        """
         brings = has_seat(self._transport.peer) and len(decided.record) <= BROUGHT_BYTES
         message = dump_talk(decided) if brings else tip
-        for link in self._transport.links():
-            self._transport.send(link.peer, tip if has_seat(link.peer) else message)
+        links = self._transport.links()
+        self._tips = {link.peer: self._tips[link.peer] for link in links if link.peer in self._tips}
+        here = decided.height, decided.decision
+        for link in links:
+            theirs = self._tips.get(link.peer, (-1, b""))
+            if theirs != here and theirs[0] <= decided.height:
+                self._transport.send(link.peer, tip if has_seat(link.peer) else message)
 
     def tell_few(self, message: bytes) -> None:
         for link in self._next_few():
@@ -53,13 +76,26 @@ class Neighbours:
             if VALIDATOR in link.hello.roles:
                 self._transport.send(link.peer, message)
 
-    def pass_on(self, message: bytes, kind: str, source: PeerId | None, author: PeerId) -> None:
-        """An object, to those that need it; source is None where it was made here."""
-        # Nobody waits for a report: who does not get it from its author or a few others reconciles.
-        relayed = source is not None and kind in FOR_ALL
-        for link in self._next_few() if relayed else self._transport.links():
-            if link.peer not in (source, author) and is_for(kind, link):
+    def tell(self, signed: Signed[Any]) -> None:
+        """An object that was made here, to those that need it."""
+        message = dump_talk(Objects((dump(signed),)))
+        for link in self._transport.links():
+            if is_for(signed.kind, link):
                 self._transport.send(link.peer, message)
+
+    def pass_on(self, relays: Sequence[Relay]) -> None:
+        """Objects of others, to those that need them and may not have them."""
+        # Nobody waits for a report: who does not get it from its author or a few others reconciles.
+        few = {link.peer for link in self._next_few()} if _any_for_all(relays) else set()
+        for link in self._transport.links():
+            wanted = [
+                relay.signed
+                for relay in relays
+                if link.peer not in relay.have
+                and is_for(relay.signed.kind, link)
+                and (relay.signed.kind not in FOR_ALL or link.peer in few)
+            ]
+            self.send(link, wanted)
 
     def send(self, link: Link, objects: Sequence[Signed[Any]]) -> int:
         """In as few messages as they fit in. Returns how many objects."""
@@ -81,3 +117,7 @@ class Neighbours:
         first = self._told % len(links)
         self._told += FEW
         return (*links, *links)[first : first + FEW]
+
+
+def _any_for_all(relays: Sequence[Relay]) -> bool:
+    return any(relay.signed.kind in FOR_ALL for relay in relays)

@@ -200,15 +200,28 @@ class Transfer:
     # What a collection has done for it (Errands)
 
     async def ask(self, wanted: Wanted, peer: PeerId, item: int) -> bytes:
-        if item == MANIFEST:
-            request = dump_talk(GetManifest(wanted.artifact))
-            limit_bytes = 256 + HASH_BYTES * chunk_count(wanted.max_bytes)
-        else:
-            request = dump_talk(GetChunk(wanted.artifact, item))
-            limit_bytes = CHUNK_BYTES
+        if item != MANIFEST:
+            return await self._ask_chunk(wanted, peer, item)
+        if wanted.is_whole and await self._ask_whole(wanted, peer):
+            return encode(self._blobs.manifest(wanted.artifact))
+        request = dump_talk(GetManifest(wanted.artifact))
+        limit_bytes = 256 + HASH_BYTES * chunk_count(wanted.max_bytes)
         data = await self._request(peer, request, limit_bytes)
         self.received_bytes += len(data)
         return data
+
+    async def _ask_chunk(self, wanted: Wanted, peer: PeerId, index: int) -> bytes:
+        request = dump_talk(GetChunk(wanted.artifact, index))
+        data = await self._request(peer, request, CHUNK_BYTES)
+        self.received_bytes += len(data)
+        return data
+
+    async def _ask_whole(self, wanted: Wanted, peer: PeerId) -> bool:
+        """Saves a round trip. What does not fit says not yet who is wrong: the manifest does."""
+        data = await self._ask_chunk(wanted, peer, 0)
+        return await self._blobs.put_fetched(
+            wanted.artifact, wanted.kind, wanted.schema or b"", data, wanted.owner
+        )
 
     async def look(self, wanted: Wanted, peer: PeerId, count: int) -> bytes:
         return await self._request(peer, dump_talk(GetHeld(wanted.artifact)), -(-count // 8))

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from p2pd.core.artifact import ArtifactKind, Manifest
+from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest
 from p2pd.core.ids import ArtifactId, short
 from p2pd.errors import RemoteError
 
@@ -18,6 +18,11 @@ class Wanted:
     max_bytes: int
     owner: bytes = b""
     """Whose update it must be; empty for other kinds."""
+
+    @property
+    def is_whole(self) -> bool:
+        """It is of one chunk, whose bytes say all that its manifest does."""
+        return self.schema is not None and self.max_bytes <= CHUNK_BYTES
 
     def check(self, manifest: Manifest) -> None:
         """Raises RemoteError: the id names something else, which no provider can change."""

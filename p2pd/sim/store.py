@@ -163,6 +163,15 @@ class MemoryBlobs:
             await self.write(artifact, index, data[start : start + CHUNK_BYTES])
         return artifact
 
+    async def put_fetched(
+        self, artifact: ArtifactId, kind: ArtifactKind, schema: bytes, data: bytes, owner: bytes
+    ) -> bool:
+        await trio.lowlevel.checkpoint()
+        if manifest_of(kind, schema, data, owner).id != artifact:
+            return False
+        await self.put(kind, schema, data, owner)
+        return True
+
     async def begin(self, manifest: Manifest) -> ArtifactId:
         await trio.lowlevel.checkpoint()
         artifact = manifest.id

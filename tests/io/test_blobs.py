@@ -1,5 +1,6 @@
 import os
 import stat
+import sys
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -8,13 +9,17 @@ import pytest
 import trio
 import trio.testing
 
-from p2pd.core.artifact import CHUNK_BYTES, Manifest
+from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest
 from p2pd.core.ids import ArtifactId
 from p2pd.errors import LocalError, RemoteError, StoreError
 from p2pd.io.blob_files import MAX_MANIFEST_BYTES
 from p2pd.ports import BlobStore
-from tests.io.blob_bench import Bench, chunk, content, described, run
+from tests.io.blob_bench import SCHEMA, Bench, chunk, content, described, run
 from tests.ports.blob_contract import CONTRACT
+
+linux_only = pytest.mark.skipif(
+    sys.platform != "linux", reason="finds the names of open files the Linux way"
+)
 
 
 @pytest.fixture
@@ -341,3 +346,77 @@ def test_the_directory_is_private(bench: Bench) -> None:
 
 def test_the_largest_manifest_can_be_read_back() -> None:
     assert 35 * (2**40 // CHUNK_BYTES) < MAX_MANIFEST_BYTES
+
+
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the files that are put on stable storage from now on."""
+    names: list[str] = []
+    fsync = os.fsync
+
+    def note(descriptor: int) -> None:
+        names.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    return names
+
+
+@linux_only
+def test_i10_what_is_made_here_is_on_stable_storage_and_what_is_fetched_once_it_is_kept(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = synced(monkeypatch)
+    data = content(1)
+    artifact = bench.begin(data)
+    bench.write(artifact, data, 0, 1, 2)
+    assert names == []
+    run(bench.store.keep, artifact)
+    assert {artifact.hex(), f"{artifact.hex()}.manifest", bench.directory.name} <= set(names)
+    made, names[:] = described(b"made"), []
+    for kind, lasting in ((ArtifactKind.HEAD, True), (ArtifactKind.UPDATE, False)):
+        run(bench.store.put, kind, SCHEMA, b"made")
+        assert bool(names) is lasting
+        names.clear()
+    run(bench.store.settle, made.id)
+    assert names == [made.id.hex(), f"{made.id.hex()}.manifest", bench.directory.name]
+
+
+@linux_only
+def test_i10_what_is_to_be_kept_for_good_is_synced_as_it_comes(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = content(1)
+    run(bench.store.keep, described(data).id)
+    names = synced(monkeypatch)
+    artifact = bench.begin(data)
+    bench.write(artifact, data, 0, 1, 2)
+    assert f"{artifact.hex()}.part" in names
+
+
+def test_peers_that_ask_at_a_time_have_a_chunk_read_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = content(1)
+    artifact = bench.put(data)
+    read_chunk, reads = bench.store._files.read_chunk, []
+
+    def note(path: Path, manifest: Manifest, index: int) -> bytes | None:
+        reads.append(index)
+        return read_chunk(path, manifest, index)
+
+    monkeypatch.setattr(bench.store._files, "read_chunk", note)
+    found: list[bytes | None] = []
+
+    async def main() -> None:
+        async def read() -> None:
+            found.append(await bench.store.read(artifact, 0))
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(read)
+
+    run(main)
+    assert found == [chunk(data, 0)] * 3
+    assert reads == [0]
+    run(bench.store.verify, artifact)  # from the disk
+    assert reads == [0, 0, 1, 2]

@@ -82,6 +82,53 @@ def test_an_impostor_of_a_manifest_is_never_believed(seed: int) -> None:
     run(scenario, seed=seed)
 
 
+SMALL = replace(WANTED, artifact=manifest_of(ArtifactKind.HEAD, SCHEMA, b"small").id, max_bytes=9)
+
+
+def test_what_is_of_one_chunk_comes_with_one_request() -> None:
+    async def scenario(bench: Bench) -> None:
+        holder = await bench.start("holder", b"small")
+        alice = await bench.start("alice")
+        providers = await bench.link(alice, [holder])
+        await alice.transfer.fetch(SMALL, providers)
+        assert alice.blobs.payload(SMALL.artifact) == b"small"
+        assert holder.asked == Counter([0])
+        assert alice.transfer.faults == {}
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_i08_an_only_chunk_that_does_not_fit_is_not_kept_and_its_manifest_says_who_is_wrong(
+    seed: int,
+) -> None:
+    async def scenario(bench: Bench) -> None:
+        liar, holder = [await bench.start(name, b"small") for name in ("garbage", "holder")]
+        alice = await bench.start("alice")
+        (first,) = await bench.link(alice, [liar])
+        with pytest.raises(UnreachableError, match="sent wrong bytes"):
+            await alice.transfer.fetch(SMALL, [first], rounds=1)
+        assert not alice.blobs.has(SMALL.artifact)
+        assert liar.asked == Counter([0, -1, 0])
+        assert alice.transfer.faults == {first: 1}
+        await alice.transfer.fetch(SMALL, await bench.link(alice, [holder]))
+        assert alice.blobs.has(SMALL.artifact)
+
+    run(scenario, seed=seed)
+
+
+def test_what_names_something_else_than_is_wanted_is_nobodys_fault() -> None:
+    async def scenario(bench: Bench) -> None:
+        holder = await bench.start("holder", b"small")
+        alice = await bench.start("alice")
+        providers = await bench.link(alice, [holder])
+        with pytest.raises(RemoteError, match="is HEAD, not UPDATE"):
+            await alice.transfer.fetch(replace(SMALL, kind=ArtifactKind.UPDATE), providers)
+        assert alice.transfer.faults == {}
+
+    run(scenario)
+
+
 def test_a_provider_that_stalls_is_replaced() -> None:
     async def scenario(bench: Bench) -> None:
         holders = [await bench.start(name, DATA) for name in ("stalling", "quick")]

@@ -46,6 +46,27 @@ async def an_artifact_comes_in_chunks_in_any_order(blobs: BlobStore) -> None:
     assert await blobs.read(artifact, 0) == chunks[0]
 
 
+async def what_was_fetched_whole_is_kept_only_if_it_is_what_it_is_called(blobs: BlobStore) -> None:
+    data, owner = b"steps", bytes(32)
+    artifact = manifest_of(ArtifactKind.UPDATE, SCHEMA, data, owner).id
+    for kind, said, by in (
+        (ArtifactKind.UPDATE, b"lies!", owner),
+        (ArtifactKind.HEAD, data, owner),
+        (ArtifactKind.UPDATE, data, b""),
+    ):
+        assert not await blobs.put_fetched(artifact, kind, SCHEMA, said, by)
+    assert blobs.manifest(artifact) is None
+    for _ in range(2):
+        assert await blobs.put_fetched(artifact, ArtifactKind.UPDATE, SCHEMA, data, owner)
+    assert blobs.has(artifact)
+    assert await blobs.read(artifact, 0) == data
+    begun = manifest_of(ArtifactKind.HEAD, SCHEMA, data)
+    await blobs.begin(begun)
+    assert await blobs.put_fetched(begun.id, ArtifactKind.HEAD, SCHEMA, data, b"")
+    assert blobs.has(begun.id)
+    assert blobs.missing(begun.id) == ()
+
+
 async def bytes_that_are_not_the_chunk_are_refused(blobs: BlobStore) -> None:
     manifest, chunks = manifest_and_chunks()
     artifact = await blobs.begin(manifest)
@@ -73,6 +94,7 @@ CONTRACT = (
     an_artifact_is_put_and_read_in_chunks,
     an_artifact_comes_in_chunks_in_any_order,
     bytes_that_are_not_the_chunk_are_refused,
+    what_was_fetched_whole_is_kept_only_if_it_is_what_it_is_called,
     an_empty_artifact_is_complete_at_once,
     a_chunk_out_of_range_is_not_here,
 )

@@ -62,6 +62,7 @@ FIRST = running(trainers=2, reducers=1)
 MINE = update(FIRST, TRAINERS[0])
 JOB = merge_job(SETTING, FIRST, choices(FIRST, [MINE]).cohort)
 INSPECT = InspectJob(MINE.content.artifact, FIRST.head, SETTING.revision.schema)
+IN_STEPS = replace(INSPECT, codec="bf16")
 FOUND = Inspection(INSPECT.artifact, Verdict.ACCEPTED, "")
 TRAIN = TrainJob(2, FIRST.head, (1,), 10, Progress(0, 0, 0, 0, 0), 5)
 NO_ROOM = Trained(TRAIN, None, "the data directory has no room, or failed")
@@ -248,7 +249,7 @@ def test_a_helper_that_fails_is_an_answer_too(
 @pytest.mark.parametrize(
     ("effect", "answer"),
     [
-        (Inspect(INSPECT), Inspected(INSPECT.artifact, None)),
+        (Inspect(IN_STEPS), Inspected(INSPECT.artifact, None)),
         (merge(), MergeDone(b"inputs", None)),
         (Evaluate(FIRST.head), EvaluationDone(FIRST.head, None)),
     ],
@@ -257,6 +258,13 @@ def test_without_the_head_nothing_is_asked_of_the_helpers(effect: object, answer
     desk = Desk(here=False)
     assert carried_out("validator", desk, effect) == answer
     assert [what[0] for what in desk.asked] == ["fetch"]
+
+
+def test_an_update_that_carries_values_is_looked_at_without_its_base() -> None:
+    desk = Desk(here=False)
+    answer = carried_out("validator", desk, Inspect(INSPECT))
+    assert answer == Inspected(INSPECT.artifact, FOUND)
+    assert "fetch" not in [what[0] for what in desk.asked]
 
 
 def test_an_update_is_asked_of_its_author_and_of_all_validators() -> None:

@@ -148,3 +148,15 @@ class Halt:
 
 Job = FetchUpdate | FetchOuter | Inspect | Merge | Evaluate | FetchChoices
 Effect = Remember | Publish | Adopt | Halt | Job
+
+
+def remember_once(effects: list[Effect]) -> list[Effect]:
+    """What is remembered last holds all before it: once stored, it stands behind each message between them."""
+    last = {each.height: each for each in effects if isinstance(each, Remember)}
+    found: list[Effect] = []
+    for each in effects:
+        if not isinstance(each, Remember):
+            found.append(each)
+        elif (newest := last.pop(each.height, None)) is not None:
+            found.append(newest)
+    return found

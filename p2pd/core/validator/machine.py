@@ -40,6 +40,7 @@ from p2pd.core.validator.events import (
     ObjectSeen,
     Publish,
     Remember,
+    remember_once,
 )
 from p2pd.core.validator.seat import Seat, accuse, hear_accusation
 from p2pd.core.votes import Certificate, Vote
@@ -135,7 +136,7 @@ class Validator:
 
     def _flush(self) -> list[Effect]:
         out, self.out = self.out, []
-        return out
+        return remember_once(out)
 
     # A height begins
 

@@ -1,0 +1,56 @@
+"""What a node passes on of others: together, and not to those that turn out to have it. Seconds.
+
+Neighbours mostly hear an object from its author, and would all send it to each other at the same time. So each waits
+a moment of its own, a different one each time: what comes from a neighbour meanwhile need not be sent to it.
+"""
+
+from hashlib import sha256
+from typing import Any
+
+import trio
+
+from p2pd.core.ids import ObjectId, PeerId
+from p2pd.core.signed import Signed
+from p2pd.node.neighbours import Neighbours, Relay
+
+PAUSE_S = 0.04
+"""At most."""
+URGENT = frozenset({"vote", "proposal", "evidence"})
+"""Kinds that are passed on at once: a quorum waits for them."""
+
+
+class Relays:
+    """Holds no more than what the pool admits within a pause."""
+
+    def __init__(self, me: PeerId, neighbours: Neighbours) -> None:
+        self._me = me
+        self._neighbours = neighbours
+        self._waiting: dict[ObjectId, Relay] = {}
+        self._begun = trio.Event()
+
+    def add(self, signed: Signed[Any], source: PeerId) -> None:
+        relay = Relay(signed, {source, signed.signer})
+        if signed.kind in URGENT:
+            self._neighbours.pass_on([relay])
+            return
+        self._waiting[signed.id] = relay
+        self._begun.set()
+
+    def came_again(self, signed: Signed[Any], source: PeerId) -> None:
+        if (relay := self._waiting.get(signed.id)) is not None:
+            relay.have.add(source)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self._begun.wait()
+            first = next(iter(self._waiting), ObjectId(b""))
+            await trio.sleep(PAUSE_S * _lot(self._me + first))
+            waiting, self._waiting = self._waiting, {}
+            self._begun = trio.Event()
+            self._neighbours.pass_on(list(waiting.values()))
+
+
+def _lot(seed: bytes) -> float:
+    """From 0 to 1, evenly."""
+    return int.from_bytes(sha256(seed).digest()[:4]) / 2**32
