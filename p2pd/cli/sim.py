@@ -8,7 +8,8 @@ import typer
 from p2pd.cli.output import AsJson, say, say_json, warn
 from p2pd.errors import UsageError
 from p2pd.sim.breaks import Break
-from p2pd.sim.replay import arguments, narrowed, with_set
+from p2pd.sim.replay import arguments, narrowed, with_set, with_work
+from p2pd.sim.shape import REVISIONS_MOST, Drawn, Outer
 from p2pd.sim.suite import (
     FaultSet,
     FleetShape,
@@ -66,6 +67,20 @@ def command(  # noqa: PLR0913 - one parameter per option
             help="The validators of every fleet, 2,1,1:3 say; otherwise each seed draws its own.",
         ),
     ] = None,
+    lookahead: Annotated[
+        int | None,
+        typer.Option(min=0, max=1, help="Of every revision; otherwise each seed draws it."),
+    ] = None,
+    outer: Annotated[
+        Outer | None,
+        typer.Option(help="Outer optimizer of every revision; otherwise each seed draws it."),
+    ] = None,
+    revisions: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=REVISIONS_MOST, help="On every fleet; otherwise each seed draws how many."
+        ),
+    ] = None,
     only: Annotated[
         str | None,
         typer.Option(metavar="PLACES", help="Of the faults drawn, those that happen: 3,17 say."),
@@ -86,10 +101,10 @@ def command(  # noqa: PLR0913 - one parameter per option
     if broken == LIST:
         say("\n".join(one.value for one in Break))
         return
-    shape = FleetShape(windows=windows, faults=faults, drawn=True)
+    shape = FleetShape(windows=windows, faults=faults, drawn=frozenset(Drawn))
     if validators is not None:
         shape = with_set(shape, validators)
-    shape = narrowed(shape, only, without)
+    shape = narrowed(with_work(shape, lookahead, outer, revisions), only, without)
     if broken is not None:
         shape = shape.attacked(_named(broken))
     reporter = Reporter(shape)

@@ -15,11 +15,12 @@ from p2pd.core.messages import Choices
 from p2pd.core.signed import Scope, Signed
 from p2pd.core.votes import NO_ROUND, Step, Vote
 from p2pd.core.work import Inspection, Merged, MergeJob, Verdict
+from p2pd.sim.bounds import Bounds, Burden
+from p2pd.sim.sanctions import Sanctions
 from p2pd.sim.windows import Windows
 from p2pd.sim.witness import Witness
 from p2pd.wire.signatures import verify
 
-"""A microshard that was dealt so often in vain may be left out of its epoch."""
 TENSOR_VERDICTS = frozenset({Verdict.LAYOUT, Verdict.SCHEMA, Verdict.NONFINITE})
 
 
@@ -56,15 +57,29 @@ class Checkers:
     excused: set[PublicKey] = field(default_factory=set)
     """Keys of which nobody can say any more what they signed."""
     violations: list[Violation] = field(default_factory=list)
+    label: str = ""
+    """In front of what is said of a further revision."""
     witness: Witness = field(init=False)
     windows: Windows = field(init=False)
+    sanctions: Sanctions = field(init=False)
+    bounds: Bounds = field(init=False)
 
     def __post_init__(self) -> None:
         self.witness = Witness(self.fail, self.names)
+        self._begin()
+
+    def _begin(self) -> None:
         self.windows = Windows(self.fail, self.setting, self.names, self.now_s)
+        self.sanctions = Sanctions(self.fail, self.names)
+        self.bounds = Bounds(self.fail)
+
+    def watch_with(self, other: "Checkers") -> None:
+        """Of another revision on the same nodes: their math is watched once, and there is one list."""
+        self.inspected, self.merges = other.inspected, other.merges
+        self.violations = other.violations
 
     def fail(self, invariant: str, height: int, what: str) -> None:
-        self.violations.append(Violation(self.seed, invariant, height, what))
+        self.violations.append(Violation(self.seed, invariant, height, self.label + what))
 
     def excuse(self, name: str, key: PublicKey) -> None:
         """Another node has this one's key, or it was restored where it could not hear the others."""
@@ -90,9 +105,13 @@ class Checkers:
 
     def on_heard(self, name: str, signed: Signed[Any], *, held: bool) -> None:
         """Called with each object that came to an honest validator; held: it belongs to the open height."""
+        if held and signed.scope.revision != self.setting.revision.id:
+            what = f"{name} takes a {signed.kind} of another revision"
+            self.fail("I3", signed.scope.height, what)
         self.windows.on_heard(signed)
         if held:
             self.witness.on_heard(name, signed)
+            self.sanctions.on_held(name, signed, self.chain.get(signed.scope.height - 1))
 
     def begin_term(self, setting: Setting) -> None:
         """A new term abandons all decisions; what was signed in the old one still binds there."""
@@ -101,7 +120,7 @@ class Checkers:
         self.tips.clear()
         self.counted.clear()
         self.skipped.clear()
-        self.windows = Windows(self.fail, setting, self.names, self.now_s)
+        self._begin()
 
     def on_sending(self, name: str, signed: Signed[Any], stored: bytes) -> None:
         """Called with what the disk holds of a validator's own messages when one is about to leave."""
@@ -118,7 +137,12 @@ class Checkers:
         # It may have died between making a decision durable and telling of it.
         self.tips[name] = decision.height
         self.windows.on_entered(name, decision)
+        self.bounds.on_begun(name)
         self._agree(name, decision)
+
+    def on_ended(self, name: str, previous: Decision, burden: Burden) -> None:
+        """Called when a height ends for a node, with all that it held of it."""
+        self.bounds.on_ended(name, previous, burden)
 
     def on_inspected(self, name: str, inspection: Inspection) -> None:
         self.inspected[name, inspection.artifact] = inspection.verdict
@@ -158,13 +182,16 @@ class Checkers:
         first = self.chain.setdefault(height, decision)
         if first.id != decision.id:
             self.fail("I1", height, f"{name} adopted another decision than the first to adopt")
+        else:
+            self.sanctions.on_agreed(name, decision, first)
         if first.head != decision.head:
             self.fail("I4", height, f"{name} holds another head than the first to adopt")
         elif first.header.outer != decision.header.outer:
             self.fail("I4", height, f"{name} holds another outer state than the first to adopt")
-        elif new and height - 1 in self.chain:
+        if new and height - 1 in self.chain:
             self.witness.on_decision(decision)
             self.windows.on_decision(decision)
+            self.sanctions.on_decision(self.chain[height - 1], decision)
             self._check_work(self.chain[height - 1], decision)
 
     def _check_certificate(self, name: str, record: Record, previous: Decision) -> None:

@@ -1,22 +1,51 @@
 """Virtual time: it stands still while anything runs, and is as late as somebody wants it once all tasks wait. Seconds.
 
-Besides tasks, which sleep, actions happen at a time: a message that arrives costs no task and no cancel scope. This
-module and `run` are the only ones that look behind trio's public face.
+Besides tasks, which sleep, actions happen at a time: a message that arrives costs no task and no cancel scope. Each
+node's monotonic clock may run fast or slow, and says something else than the true time: trio's time is that of the node
+whose code asks for it. This module and `run`, which sees to deadlines, are the only ones that look behind trio's
+public face.
 """
 
 from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
 from heapq import heappop, heappush
-from math import inf
+from math import inf, ulp
 
 import trio
 import trio._core._run as trio_scheduler
 
 Action = Callable[[], None]
 
+SKEW_MOST = 0.01
+"""A clock gains or loses no more than this share: a hundred times what a working quartz does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skew:
+    """A monotonic clock: how fast it runs, and what it says when the true one says 0."""
+
+    rate: float = 1.0
+    origin_s: float = 0.0
+
+    def shown_s(self, true_s: float) -> float:
+        return self.origin_s + true_s * self.rate
+
+    def true_s(self, shown_s: float) -> float:
+        """When this clock says so, or a very little later: never before."""
+        if shown_s == inf:
+            return inf
+        return (shown_s - self.origin_s + 2 * ulp(shown_s)) / self.rate
+
+
+TRUE = Skew()
+KEPT: ContextVar[Skew] = ContextVar("skew", default=TRUE)
+"""The clock that tasks go by; those that they start inherit it."""
+
 
 class VirtualClock(trio.abc.Clock):
     def __init__(self) -> None:
-        self._now_s = 0.0
+        self.true_s = 0.0
         self._agenda: list[tuple[float, int, Action]] = []
         self._posted = 0
 
@@ -24,10 +53,11 @@ class VirtualClock(trio.abc.Clock):
         """There is nothing to start."""
 
     def current_time(self) -> float:
-        return self._now_s
+        skew = KEPT.get()
+        return self.true_s if skew is TRUE else skew.shown_s(self.true_s)
 
     def post(self, at_s: float, action: Action) -> None:
-        """Lets action happen at that time, outside of any task. It must not block, and not raise."""
+        """Lets action happen at that true time, outside of any task. It must not block, and not raise."""
         self._posted += 1
         heappush(self._agenda, (at_s, self._posted, action))
 
@@ -40,18 +70,27 @@ class VirtualClock(trio.abc.Clock):
             deadline = runner.deadlines.next_deadline()
             if self._agenda and self._agenda[0][0] <= deadline:
                 at_s, _, action = heappop(self._agenda)
-                self._now_s = max(self._now_s, at_s)
+                self.true_s = max(self.true_s, at_s)
                 action()
             elif deadline == inf:
                 return inf
             else:
-                self._now_s = max(self._now_s, deadline)
+                self.true_s = max(self.true_s, deadline)
                 break
         return 0.0
 
 
-def post(at_s: float, action: Action) -> None:
-    """On the clock of this run."""
+def _clock() -> VirtualClock:
     clock = trio.lowlevel.current_clock()
     assert isinstance(clock, VirtualClock)  # whoever simulates runs in virtual time
-    clock.post(at_s, action)
+    return clock
+
+
+def true_now_s() -> float:
+    """Whatever clock the caller goes by."""
+    return _clock().true_s
+
+
+def post(at_s: float, action: Action) -> None:
+    """On the clock of this run, at that true time."""
+    _clock().post(at_s, action)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from p2pd.sim.clock import SKEW_MOST
 from p2pd.sim.ends import IDLE_S
 from p2pd.sim.faults import (
     CommitCrash,
@@ -39,8 +40,34 @@ LEAST_S = 1.0
 SLOW_S = 3.0
 OFFSETS_S = (30.0, 1200.0, 2 * 3600.0, 20 * 24 * 3600.0)
 """By which a wall clock is wrong: within what is tolerated, and beyond what records live."""
+WALL_OFF_MOST_S = 120.0
+"""By which a wall clock is wrong for good: two of them differ by less than what peer records bear."""
 CALM_BEFORE_S, CALM_AFTER_S = 15.0, 20.0
 """Around a restored validator: its last votes arrive everywhere, and reach it again before it votes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quartz:
+    """What both clocks of a machine go by, as long as it is in the fleet."""
+
+    rate: float = 1.0
+    off_s: float = 0.0
+    """Of the wall clock, when the fleet begins."""
+
+    def wall_s(self, true_s: float) -> float:
+        return true_s * self.rate + self.off_s
+
+
+TRUE_QUARTZ = Quartz()
+
+
+def draw_quartz(seed: int, name: str, kinds: FaultSet) -> Quartz:
+    """Its clocks run fast or slow for good: no fault that ends."""
+    if not kinds.has(FaultSet.CLOCK):
+        return TRUE_QUARTZ
+    dice = Random(f"{seed}/quartz/{name}")
+    rate = 1.0 + dice.uniform(-SKEW_MOST, SKEW_MOST)
+    return Quartz(rate, dice.uniform(-WALL_OFF_MOST_S, WALL_OFF_MOST_S))
 
 
 @dataclass(frozen=True, slots=True)

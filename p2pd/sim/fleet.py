@@ -3,30 +3,21 @@
 from collections import deque
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from hashlib import sha256
 from random import Random
 from typing import Any
 
 import trio
 
-from p2pd.core.artifact import ArtifactKind, manifest_of
+from p2pd.core.artifact import ArtifactKind
 from p2pd.core.decision import Decision
 from p2pd.core.derive import Setting
 from p2pd.core.encoding import encode
 from p2pd.core.genesis import Genesis, Seat
 from p2pd.core.hello import PROTOCOL_VERSION, Hello
 from p2pd.core.ids import PeerId, peer_id
-from p2pd.core.revision import (
-    Canary,
-    DataSpec,
-    Revision,
-    Schedule,
-    SignedRevision,
-    WorkloadSpec,
-)
+from p2pd.core.revision import SignedRevision
 from p2pd.core.signed import Signed
 from p2pd.core.voting.events import Defence
-from p2pd.core.work import MILLION, MergeRule
 from p2pd.node.discovery import Seed
 from p2pd.node.node import Node, Parts
 from p2pd.node.plugins import load_role
@@ -34,10 +25,12 @@ from p2pd.ports import RolePlugin, Worker
 from p2pd.sim import scripted
 from p2pd.sim.breaking import Audience, ledger_of, math_of, setting_for, setting_of
 from p2pd.sim.breaks import Break
+from p2pd.sim.chains import Chain, revision_of
 from p2pd.sim.checkers import Checkers
+from p2pd.sim.clock import true_now_s
+from p2pd.sim.drawing import draw_quartz
 from p2pd.sim.faults import Cut, Fault, Weather, apply_faults
 from p2pd.sim.liars import Lie, LyingWorker
-from p2pd.sim.liveness import Pulse
 from p2pd.sim.lives import Life, Lives
 from p2pd.sim.lying import REMEMBERED, LyingLane
 from p2pd.sim.lying_validators import tongue_of
@@ -48,13 +41,11 @@ from p2pd.sim.shape import FAULTS_END_S, FleetShape
 from p2pd.sim.signing import SimSigner
 from p2pd.sim.store import MemoryLedger
 from p2pd.sim.watched import WatchedLane
-from p2pd.wire.records import seal_revision
 
 POLL_S = 1.0
 POWER_OFF_S = (0.2, 3.0)
 LIMIT_S = 100_000.0
 """Of virtual time: a fleet ends, or is found to decide nothing, long before."""
-EPOCH_MS = 1_800_000_000_000
 SEED_ADDRESS = "10.0.0.1:7000"
 """Of the first node that joins."""
 
@@ -71,14 +62,21 @@ ROLES = {
 @dataclass(slots=True)
 class FleetResult:
     checkers: Checkers
+    """Of the first revision, with what those of all found."""
+    others: tuple[Checkers, ...]
+    """Of further revisions."""
     trace: str
     decisions: int
+    """Of all revisions."""
     last: Decision
-    """The highest decision that anybody adopted."""
+    """The highest decision of the first revision that anybody adopted."""
     peers: dict[str, PeerId]
     virtual_s: float
-    """How long it took, on the fleet's own clock."""
-    pulse: Pulse
+    """How long it took."""
+    within_s: float
+    """After the last fault, and after each decision, the next must come within so many virtual seconds."""
+    longest_s: float
+    """That any revision took."""
 
 
 class SimFleet:
@@ -90,19 +88,11 @@ class SimFleet:
         self.network = MemoryNetwork(seed)
         self.signers = {name: SimSigner(seed, name) for name in shape.names()}
         self.genesis = self._genesis()
-        self.revision = self._revision()
         self.lies = dict(shape.liars)
         self.pasts: dict[str, deque[Signed[Any]]] = {
             name: deque(maxlen=REMEMBERED) for name in self.lies
         }
-        plain = Setting(self.genesis, self.revision.revision)
-        self.setting = setting_of(plain, 0, shape.broken)
-        self.checkers = Checkers(
-            seed,
-            plain,
-            {peer_id(self.signers[n].key): n for n in shape.names() if n not in self.lies},
-            trio.current_time,
-        )
+        self.chains = self._chains()
         drawn = shape.schedule(seed)
         self.faults = [
             fault for n, fault in enumerate(drawn) if shape.only is None or n in shape.only
@@ -110,7 +100,8 @@ class SimFleet:
         self.world = Lives(seed, self.network, nursery, self._boot, self)
         self.lives = self.world.all
         for name in self.names:
-            self.world.add(name, self.signers[name])
+            quartz = draw_quartz(seed, name, shape.faults)
+            self.world.add(name, self.signers[name], quartz)
 
     def _genesis(self) -> Genesis:
         authority = SimSigner(self.seed, "authority")
@@ -127,36 +118,30 @@ class SimFleet:
             admission="open",
         )
 
-    def _revision(self) -> SignedRevision:
-        payload = encode(scripted.START)
-        head = manifest_of(ArtifactKind.HEAD, scripted.SCHEMA.id, payload).id
-        revision = Revision(
-            network=self.genesis.network,
-            study="simulated",
-            experiment="walk",
-            name="r1",
-            workload=WorkloadSpec("scripted", "{}", scripted.SOURCE, "closeness", True),
-            schema=scripted.SCHEMA,
-            data=DataSpec("indexed", scripted.TRAIN_SAMPLES, scripted.SHARD_SAMPLES),
-            schedule=Schedule(
-                lease_shards=6,
-                max_lease_shards=12,
-                max_roster=16,
-                deadline_ms=12_000,
-                settle_ms=1000,
-                check_limit_ms=15_000,
-                end_heads=self.shape.windows,
-                end_epochs=0,
-                lookahead=self.shape.lookahead,
-                reconcile=self.shape.reconcile,
-            ),
-            merge=MergeRule("norm_clipped_mean", 2 * MILLION, 0),
-            outer=self.shape.outer,
-            canary=Canary(samples=32, accept=100_000, reject=500_000),
-            head=head,
-            seed=sha256(f"{self.seed}/data".encode()).digest(),
-        )
-        return seal_revision(revision, (SimSigner(self.seed, "authority"),))
+    def _chains(self) -> list[Chain]:
+        shape, honest = self.shape, [name for name in self.shape.names() if name not in self.lies]
+        names = {peer_id(self.signers[name].key): name for name in honest}
+        chains: list[Chain] = []
+        for number in range(shape.revisions):
+            signed = revision_of(self.seed, shape, self.genesis, number)
+            plain = Setting(self.genesis, signed.revision)
+            label = f"{signed.revision.name}: " if number else ""
+            checkers = Checkers(self.seed, plain, names, true_now_s, label=label)
+            if chains:
+                checkers.watch_with(chains[0].checkers)
+            served = tuple(name for name in self.names if number in shape.served_by(name))
+            setting = setting_of(plain, 0, shape.broken)
+            chains.append(Chain(signed, setting, checkers, served, shape.windows_of(number)))
+        return chains
+
+    @property
+    def checkers(self) -> Checkers:
+        """Of the first revision; what they find is in one list with what those of others find."""
+        return self.chains[0].checkers
+
+    @property
+    def revision(self) -> SignedRevision:
+        return self.chains[0].signed
 
     # What happens to nodes (Watcher of their lives)
 
@@ -164,12 +149,14 @@ class SimFleet:
         self.checkers.fail("crash", 0, f"{name}: {why}")
 
     def restored(self, life: Life, *, calm: bool) -> None:
-        self.checkers.forget(life.name)
+        for chain in self.chains:
+            chain.checkers.forget(life.name)
         if not calm:
-            self.checkers.excuse(life.name, life.signer.key)
+            self.doubled(life)
 
     def doubled(self, life: Life) -> None:
-        self.checkers.excuse(life.name, life.signer.key)
+        for chain in self.chains:
+            chain.checkers.excuse(life.name, life.signer.key)
 
     async def _boot(self, life: Life) -> Node:
         if life.role_name == "seed" and not life.blobs.has(self.revision.revision.head):
@@ -198,28 +185,28 @@ class SimFleet:
             math=math_of(life.blobs, Random(f"{path}/math"), told, self.shape.broken),
             worker=LyingWorker(worker, life.blobs, lie) if lie else worker,
             dice=Random(f"{path}/overlay"),
-            now_ms=lambda: EPOCH_MS + round((trio.current_time() + life.clock_offset_s) * 1000),
+            now_ms=life.wall_ms,
         )
         node = Node(parts, self.genesis, role, (Seed(SEED_ADDRESS),))
-        lane = self._lane(node, life)
-        node.lanes[self.revision.revision.id] = lane
-        life.lanes = [lane]
+        chains = [chain for chain in self.chains if chain.is_served_by(life.name)]
+        life.lanes = [self._lane(node, life, chain) for chain in chains]
+        node.lanes = {lane.setting.revision.id: lane for lane in life.lanes}
         return node
 
-    def _lane(self, node: Node, life: Life) -> WatchedLane:
-        setting = setting_for(node, self.setting, self.shape.broken)
+    def _lane(self, node: Node, life: Life, chain: Chain) -> WatchedLane:
+        setting = setting_for(node, chain.setting, self.shape.broken)
         lie = self.lies.get(life.name)
         if lie is Lie.TURNCOAT:
             setting = replace(setting, defences_off=setting.defences_off | {Defence.LOCK})
         if lie is None:
-            lane = WatchedLane(node, setting, self.revision, node.plugin)
+            lane = WatchedLane(node, setting, chain.signed, node.plugin)
         else:
-            lane = LyingLane(node, setting, self.revision, node.plugin)
+            lane = LyingLane(node, setting, chain.signed, node.plugin)
             lane.lie, lane.unsaid, lane.past = lie, set(), self.pasts[life.name]
             dice = Random(f"{self.seed}/{life.name}/lies")
             tongue = tongue_of(lie, lane.sign, dice) or worker_tongue_of(lie, lane.sign)
             lane.tongue = tongue
-        lane.checkers, lane.name = self.checkers, life.name
+        lane.checkers, lane.name = chain.checkers, life.name
         lane.credulous = self.shape.broken is Break.SIGNATURES
         lane.voted = partial(
             self._voted, life, Random(f"{self.seed}/{life.name}/{life.lives}/power")
@@ -227,7 +214,7 @@ class SimFleet:
         return lane
 
     def _voted(self, life: Life, dice: Random) -> None:
-        if dice.random() < self.shape.power_cuts and trio.current_time() < FAULTS_END_S:
+        if dice.random() < self.shape.power_cuts and true_now_s() < FAULTS_END_S:
             self.nursery.start_soon(self._cut_power, life.name, dice.uniform(*POWER_OFF_S))
 
     async def _cut_power(self, name: str, length_s: float) -> None:
@@ -238,10 +225,8 @@ class SimFleet:
     async def _begin_term(self, at_s: float) -> None:
         """All nodes take the new term in one transaction each: what the old one decided or signed is abandoned."""
         await trio.sleep_until(at_s)
-        self.setting = setting_of(
-            Setting(self.genesis, self.revision.revision), 1, self.shape.broken
-        )
-        self.checkers.begin_term(self.setting)
+        for chain in self.chains:
+            chain.begin_term(1, self.shape)
         for name, life in self.lives.items():
             alive = life.scope is not None
             self.world.kill(name, silent=False)
@@ -251,11 +236,8 @@ class SimFleet:
             if alive:
                 self.world.start(name)
 
-    def tips(self) -> dict[str, Decision]:
-        return {name: lane.decision for name, life in self.lives.items() for lane in life.lanes}
-
     async def run(self) -> bool:
-        """True if the revision came to its end on every node in time."""
+        """True if each revision came to its end in time on every node that serves it."""
         for name in self.names:
             self.world.start(name)
         faults = [fault for fault in self.faults if self._strikes(fault)]
@@ -264,26 +246,23 @@ class SimFleet:
         if self.shape.new_term_s:
             self.nursery.start_soon(self._begin_term, self.shape.new_term_s)
             last_s = max(last_s, self.shape.new_term_s + POLL_S)
-        pulse = self.pulse = Pulse(last_s, self.revision.revision.schedule)
-        while not self._done(last_s):
+        for chain in self.chains:
+            chain.await_after(last_s)
+        while not all(chain.over for chain in self.chains):
             await trio.sleep(POLL_S)
             if self.shape.broken is not None and self.checkers.violations:
                 return True  # seen: what happens to a broken fleet from here on says nothing
-            if not pulse.beats(max(self.checkers.chain, default=0), trio.current_time()):
+            alive = [chain.keeps_going(self.lives, true_now_s()) for chain in self.chains]
+            if not all(alive):
                 return False
         return True
 
+    def end(self) -> None:
+        for chain in self.chains:
+            chain.end(self.lives)
+
     def _strikes(self, fault: Fault) -> bool:
         return isinstance(fault, Weather | Cut) or fault.name in self.names
-
-    def _done(self, last_s: float) -> bool:
-        tips = self.tips()
-        if trio.current_time() < last_s or len(tips) < len(self.names):
-            return False
-        heads = {tip.id for tip in tips.values()}
-        return len(heads) == 1 and all(
-            tip.state.progress.heads >= self.shape.windows for tip in tips.values()
-        )
 
 
 @cache
@@ -293,28 +272,32 @@ def role_of(name: str) -> RolePlugin:
 
 
 def run_fleet(seed: int, shape: FleetShape) -> FleetResult:
-    """One fleet from genesis to the end of its revision, checked at every step."""
+    """One fleet from genesis to the end of its revisions, checked at every step."""
     results: list[FleetResult] = []
 
     async def main() -> None:
-        started_s = trio.current_time()
         async with trio.open_nursery() as nursery:
             fleet = SimFleet(seed, shape, nursery)
-            finished = await fleet.run()
-            fleet.checkers.on_end(fleet.tips(), finished=finished, within_s=fleet.pulse.within_s)
-            height = max(fleet.checkers.chain)
-            results.append(
-                FleetResult(
-                    fleet.checkers,
-                    fleet.network.digest(),
-                    height,
-                    fleet.checkers.chain[height],
-                    {name: peer_id(signer.key) for name, signer in fleet.signers.items()},
-                    trio.current_time() - started_s,
-                    fleet.pulse,
-                )
-            )
+            await fleet.run()
+            fleet.end()
+            results.append(_result(fleet))
             nursery.cancel_scope.cancel()
 
     run_seeded(seed, main, LIMIT_S)
     return results[0]
+
+
+def _result(fleet: SimFleet) -> FleetResult:
+    chains = [chain.checkers for chain in fleet.chains]
+    height = max(chains[0].chain)
+    return FleetResult(
+        checkers=chains[0],
+        others=tuple(chains[1:]),
+        trace=fleet.network.digest(),
+        decisions=sum(max(one.chain) for one in chains),
+        last=chains[0].chain[height],
+        peers={name: peer_id(signer.key) for name, signer in fleet.signers.items()},
+        virtual_s=true_now_s(),
+        within_s=fleet.chains[0].pulse.within_s,
+        longest_s=max(chain.pulse.longest_s for chain in fleet.chains),
+    )

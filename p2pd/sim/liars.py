@@ -37,6 +37,8 @@ class Lie(Enum):
     """It says its updates of older windows again."""
     CONFIDE = "confide"
     """It tells one validator of its update, and gives its bytes to nobody else."""
+    FLOOD = "flood"
+    """It says many things where one is asked for: updates of its lease, offers, releases."""
     # Reducers
     WRONG_MERGE = "wrong merge"
     """It names another head than the merge gives."""
@@ -51,9 +53,10 @@ class Lie(Enum):
     """As split; once its vote has led somebody to a lock it says no more at that height."""
     FALSE_JUST = "false just"
     """As a proposer it stays silent at first; later it claims quorums that never were."""
-
     REPEAT = "repeat"
     """It proposes updates of older windows again."""
+    STRAY = "stray"
+    """It proposes updates of another revision, where it serves one."""
     HASTE = "haste"
     """It proposes as soon as a height begins, before anybody has delivered."""
     FORGE = "forge"
@@ -74,6 +77,8 @@ class Lie(Enum):
     """It serves no update, so that it may be the only one to have what it proposes."""
     TWO_VOTES = "two votes"
     """It votes for and against everything, before everybody."""
+    BABBLE = "babble"
+    """It votes for things that do not exist, in rounds that nobody has come to."""
 
 
 @dataclass(slots=True)
@@ -116,6 +121,7 @@ TRAINERS_LIES = (
     Lie.UNASKED,
     Lie.OLD,
     Lie.CONFIDE,
+    Lie.FLOOD,
 )
 REDUCERS_LIES = (Lie.WRONG_MERGE, Lie.LATE, Lie.ABSENT)
 VALIDATORS_LIES = (
@@ -123,6 +129,7 @@ VALIDATORS_LIES = (
     Lie.DESERT,
     Lie.FALSE_JUST,
     Lie.REPEAT,
+    Lie.STRAY,
     Lie.HASTE,
     Lie.FORGE,
     Lie.REVENANT,
@@ -133,6 +140,7 @@ VALIDATORS_LIES = (
     Lie.CENSOR,
     Lie.UNFETCHABLE,
     Lie.HOARD,
+    Lie.BABBLE,
 )
 LYING_SHARE = 0.4
 """How often a node lies, where the fleet survives it."""
@@ -143,7 +151,7 @@ def draw_liars(
 ) -> tuple[tuple[str, Lie], ...]:
     """Who lies in a fleet, and how.
 
-    weights: of the validators; together the liars weigh no more than spare. One trainer stays honest.
+    weights: of the validators; together the liars weigh no more than spare. workers: who else may lie.
     """
     dice = Random(f"{seed}/liars")
     found: list[tuple[str, Lie]] = []
@@ -153,6 +161,6 @@ def draw_liars(
             found.append((name, dice.choice(VALIDATORS_LIES)))
     for name in workers:
         lies = REDUCERS_LIES if name.startswith("reducer") else TRAINERS_LIES
-        if name != "trainer1" and dice.random() < LYING_SHARE:
+        if dice.random() < LYING_SHARE:
             found.append((name, dice.choice(lies)))
     return tuple(sorted(found))

@@ -7,6 +7,7 @@ from p2pd.core.revision import Schedule
 from p2pd.core.voting.timers import PROPOSE_MAX_S, propose_timeout_s
 from p2pd.node.discovery import DiscoverySettings
 from p2pd.node.lane import RECONCILE_MOST_S
+from p2pd.sim.clock import SKEW_MOST
 from p2pd.sim.ends import IDLE_S
 from p2pd.sim.lives import RESTART_S
 
@@ -17,14 +18,15 @@ def certificate_within_s(schedule: Schedule) -> float:
     Each part at its longest, one after the other: a node that has just ended starts again; links that
     died unseen are found dead, and dialled after the longest back-off; what a restarted validator listens
     for comes with the slowest reconciliation; the window lasts until its deadline; one round is under way
-    that comes to nothing, one succeeds.
+    that comes to nothing, one succeeds. All that by the slowest clock.
     """
     dialling = DiscoverySettings(network=NetworkId(b""), roles=())
     links_s = IDLE_S + dialling.backoff_most_s + dialling.dial_s
     listening_s = RECONCILE_MOST_S + propose_timeout_s(0)
     check_s = schedule.check_limit_ms / 1000
     round_s = PROPOSE_MAX_S + check_s + max(PROPOSE_MAX_S, check_s) + PROPOSE_MAX_S
-    return RESTART_S + links_s + listening_s + schedule.deadline_ms / 1000 + 2 * round_s
+    total_s = RESTART_S + links_s + listening_s + schedule.deadline_ms / 1000 + 2 * round_s
+    return total_s / (1.0 - SKEW_MOST)
 
 
 @dataclass(slots=True)

@@ -12,7 +12,9 @@ import trio
 
 from p2pd.errors import P2pError
 from p2pd.node.node import Node
+from p2pd.sim.clock import KEPT, Skew, true_now_s
 from p2pd.sim.disk import Disk
+from p2pd.sim.drawing import TRUE_QUARTZ, Quartz
 from p2pd.sim.faults import Restore, Twin
 from p2pd.sim.network import MemoryNetwork
 from p2pd.sim.signing import SimSigner
@@ -22,6 +24,9 @@ from p2pd.sim.watched import WatchedLane
 RESTART_S = 2.0
 """After a node has ended by itself."""
 TWIN = "-twin"
+EPOCH_MS = 1_800_000_000_000
+UPTIME_MOST_S = 1e6
+"""What a monotonic clock may say when a node starts: no life knows another's."""
 
 
 @dataclass(slots=True)
@@ -38,7 +43,9 @@ class Life:
     task: trio.lowlevel.Task | None = None
     lanes: list[WatchedLane] = field(default_factory=list)
     backup: tuple[MemoryLedger, MemoryBlobs] | None = None
-    clock_offset_s: float = 0.0
+    quartz: Quartz = TRUE_QUARTZ
+    jump_s: float = 0.0
+    """By which its wall clock is wrong besides."""
     copied: bool = False
     """Another node has, or had, its key; or it has lost its memory."""
     fuse: "Fuse | None" = None
@@ -48,6 +55,9 @@ class Life:
     def lane(self) -> WatchedLane | None:
         """Of the first revision; None before the first life."""
         return self.lanes[0] if self.lanes else None
+
+    def wall_ms(self) -> int:
+        return EPOCH_MS + round((self.quartz.wall_s(true_now_s()) + self.jump_s) * 1000)
 
     @property
     def role_name(self) -> str:
@@ -84,9 +94,10 @@ class Lives:
         self._build = build
         self._watcher = watcher
 
-    def add(self, name: str, signer: SimSigner) -> None:
+    def add(self, name: str, signer: SimSigner, quartz: Quartz) -> None:
         disk = Disk(Random(f"{self._seed}/{name}/disk"))
-        self.all[name] = Life(name, signer, disk, MemoryLedger(disk), MemoryBlobs(disk))
+        ledger, blobs = MemoryLedger(disk), MemoryBlobs(disk)
+        self.all[name] = Life(name, signer, disk, ledger, blobs, quartz=quartz)
 
     def start(self, name: str) -> None:
         life = self.all[name]
@@ -100,6 +111,10 @@ class Lives:
             life.task = trio.lowlevel.current_task()
             while True:
                 life.lives += 1
+                up_s = Random(f"{self._seed}/{life.name}/{life.lives}/uptime").uniform(
+                    0.0, UPTIME_MOST_S
+                )
+                KEPT.set(Skew(life.quartz.rate, up_s))
                 try:
                     await (await self._build(life)).run()
                 except* P2pError as group:
@@ -120,12 +135,12 @@ class Lives:
                 life.power_off()
             life.scope.cancel()
             life.scope = life.task = None
-            self._crash_disk(life)
+            self._crash_disk(life, power=silent)
 
-    def _crash_disk(self, life: Life) -> None:
+    def _crash_disk(self, life: Life, *, power: bool = False) -> None:
         dice = Random(f"{self._seed}/{life.name}/{life.lives}/disk")
         life.ledger.crash(dice)
-        life.blobs.crash(dice)
+        life.blobs.crash(dice, power=power)
 
     def kill_in_commit(self, name: str, commits: int, moment: Moment) -> None:
         life, left = self.all[name], commits
@@ -148,7 +163,7 @@ class Lives:
         return self.all[name].disk
 
     def set_clock(self, name: str, offset_s: float) -> None:
-        self.all[name].clock_offset_s = offset_s
+        self.all[name].jump_s = offset_s
 
     def back_up(self, name: str) -> None:
         life = self.all[name]
@@ -167,6 +182,7 @@ class Lives:
         life.copied = True
         disk = Disk(Random(f"{self._seed}/{name}/disk"))
         twin = Life(name, life.signer, disk, MemoryLedger(disk), MemoryBlobs(disk), copied=True)
+        twin.quartz = life.quartz
         if not fault.empty:
             twin.ledger, twin.blobs = life.ledger.copy(disk), life.blobs.copy(disk)
         self.all[name] = twin

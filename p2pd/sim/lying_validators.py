@@ -18,10 +18,13 @@ from p2pd.sim.two_faces import TwoFaces
 
 REPLAYED = 40
 """Objects of the past that are said again at each height."""
+BABBLE = 40
+"""Votes that a babbler adds to each height."""
 BALLOT = frozenset({"vote", "proposal"})
 
 REWORDINGS = {
     Lie.REPEAT: misproposing.with_old_updates,
+    Lie.STRAY: misproposing.with_strays,
     Lie.HASTE: misproposing.unchanged,
     Lie.FORGE: misproposing.with_forgeries,
     Lie.CENSOR: misproposing.without_a_trainer,
@@ -87,6 +90,16 @@ def forging_votes(scene: Scene) -> Iterable[Told]:
     ]
 
 
+def babbling(sign: Sign, dice: Random, scene: Scene) -> Iterable[Told]:
+    """Votes for what does not exist, in rounds far ahead, now and for the next height."""
+    for n in range(BABBLE):
+        step = dice.choice((Step.PREVOTE, Step.PRECOMMIT))
+        just = dice.choice((NO_ROUND, n)) if step is Step.PREVOTE else NO_ROUND
+        vote = Vote(step, n + 1, DecisionId(dice.randbytes(32)), just, ())
+        scope = replace(scene.scope, height=scene.scope.height + n % 2)
+        yield Told(sign("vote", scope, vote), scene.others)
+
+
 def tongue_of(lie: Lie, sign: Sign, dice: Random) -> Tongue | None:
     """None for what is no validator's lie."""
     if lie in REWORDINGS:
@@ -100,6 +113,7 @@ def tongue_of(lie: Lie, sign: Sign, dice: Random) -> Tongue | None:
         Lie.TWO_VOTES: Tongue(partial(voting_twice, sign)),
         Lie.SILENT: Tongue(silent),
         Lie.WITHHOLD: Tongue(partial(withholding, dice)),
+        Lie.BABBLE: Tongue(enter=partial(babbling, sign, dice)),
         Lie.REVENANT: Tongue(enter=repeating_the_past),
         # What it does wrong is not said by its tongue.
         Lie.TURNCOAT: Tongue(as_it_is),

@@ -8,11 +8,14 @@ from hashlib import sha256
 from typing import Any
 
 from p2pd.core.ids import ArtifactId
-from p2pd.core.messages import Beacon, Reduction, Update
+from p2pd.core.messages import Beacon, Reduction, Release, Service, Update
 from p2pd.core.reducer import with_other_head
 from p2pd.core.signed import Signed
 from p2pd.sim.liars import Lie, Sign
 from p2pd.sim.tongues import Scene, Told, Tongue
+
+FLOOD = 12
+"""Times that a flooder says each thing at each height."""
 
 
 def updating_twice(sign: Sign, signed: Signed[Any], scene: Scene) -> Iterable[Told]:
@@ -61,6 +64,22 @@ def absent(signed: Signed[Any], scene: Scene) -> Iterable[Told]:
     return [] if isinstance(signed.content, Reduction) else [Told(signed)]
 
 
+def flooding(sign: Sign, scene: Scene) -> Iterable[Told]:
+    """As much as it can of all that a trainer may say once, now and for the next height."""
+    plan, next_scope = (
+        scene.previous.state.plan,
+        replace(scene.scope, height=scene.scope.height + 1),
+    )
+    for n in range(FLOOD):
+        artifact = ArtifactId(sha256(scene.previous.id + bytes([n])).digest())
+        update = Update(scene.previous.id, plan.base, artifact, 100, 16, 1 + n)
+        release = Release(scene.previous.id, f"reason {n}")
+        for scope in (scene.scope, next_scope):
+            yield Told(sign("update", scope, update), scene.judges)
+            yield Told(sign("release", scope, release), scene.judges)
+            yield Told(sign("beacon", scope, Beacon(Service(1 + n % 2))), scene.judges)
+
+
 @dataclass(slots=True)
 class Late:
     """Says what it should have said a height later, or says it again for ever."""
@@ -93,6 +112,7 @@ def worker_tongue_of(lie: Lie, sign: Sign) -> Tongue:
         Lie.ABSENT: Tongue(absent),
         Lie.OLD: Tongue(late.tell, enter=late.enter),
         Lie.LATE: Tongue(late.tell, enter=late.enter),
+        Lie.FLOOD: Tongue(enter=partial(flooding, sign)),
     }
     # What the others do wrong is in their work (LyingWorker).
     return tongues.get(lie, Tongue())

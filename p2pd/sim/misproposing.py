@@ -67,6 +67,18 @@ def with_old_updates(choices: Choices, scene: Scene) -> Choices:
     return replace(choices, cohort=tuple(sorted(cohort, key=lambda one: one.update.id)))
 
 
+def with_strays(choices: Choices, scene: Scene) -> Choices:
+    """Besides, what trainers did for another revision."""
+    elsewhere = {
+        one.signer: one
+        for one in scene.past
+        if one.kind == "update" and one.scope.revision != scene.scope.revision
+    }
+    strays = [Candidate(one, Verdict.ACCEPTED, FULL) for one in elsewhere.values()]
+    cohort = sorted((*choices.cohort, *strays), key=lambda one: one.update.id)
+    return replace(choices, cohort=tuple(cohort))
+
+
 def with_forgeries(choices: Choices, scene: Scene) -> Choices:
     """An update that its trainer did not sign so, and evidence against another validator."""
     cohort = list(choices.cohort)

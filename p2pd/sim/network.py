@@ -15,7 +15,7 @@ from p2pd.core.hello import Hello
 from p2pd.core.ids import PeerId, short
 from p2pd.errors import LocalError, RemoteError, UnreachableError
 from p2pd.ports import Link, LinkHandler
-from p2pd.sim.clock import Action, post
+from p2pd.sim.clock import KEPT, Action, post, true_now_s
 from p2pd.sim.ends import MESSAGE_BYTES, RESEND_S, End, Reply
 from p2pd.sim.links import Fate, LinkDice, LinkFaults, Partition
 
@@ -96,7 +96,7 @@ class MemoryNetwork:
         return dice.throw(self.faults_of(source, target))
 
     def note(self, what: str, source: str, target: str, message: bytes) -> None:
-        head = f"{trio.current_time()!r} {what} {source} {target} {len(message)}\n"
+        head = f"{true_now_s()!r} {what} {source} {target} {len(message)}\n"
         self._trace.update(head.encode() + message)
 
     def _watch(self) -> None:
@@ -121,6 +121,7 @@ class MemoryTransport:
         self._links: tuple[Link, ...] | None = ()
         """None: to be listed anew."""
         self._silent = False
+        self._skew = KEPT.get()
 
     @property
     def peer(self) -> PeerId:
@@ -177,7 +178,7 @@ class MemoryTransport:
     async def run(
         self, handler: LinkHandler, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        self.handler = handler
+        self.handler, self._skew = handler, KEPT.get()
         try:
             async with trio.open_nursery() as self._nursery:
                 self.running = True
@@ -193,13 +194,21 @@ class MemoryTransport:
         self._silent = True
 
     def post(self, at_s: float, action: Action) -> None:
-        """Lets action happen at this node, at that time, if the node still lives."""
+        """Lets action happen at this node, at that true time, if the node still lives."""
         if self.running:
             post(at_s, partial(self._happen, action))
 
     def _happen(self, action: Action) -> None:
         if self.running:
+            self.at_home(action)
+
+    def at_home(self, action: Action) -> None:
+        """By the clock of this node, whoever causes it."""
+        before = KEPT.set(self._skew)
+        try:
             action()
+        finally:
+            KEPT.reset(before)
 
     def take(self, end: End, message: bytes, reply: Reply) -> None:
         """A request has come in."""
@@ -271,7 +280,7 @@ class MemoryTransport:
         here.other, there.other = there, here
         for end in (there, here):
             end.owner.hold(end)
-            end.owner.handler.connected(end.link)
+            end.owner.at_home(partial(end.owner.handler.connected, end.link))
         return here.link
 
 

@@ -4,16 +4,22 @@ from dataclasses import replace
 
 from p2pd.core.voting.thresholds import Thresholds
 from p2pd.errors import UsageError
-from p2pd.sim.shape import FleetShape
+from p2pd.sim.shape import Drawn, FleetShape, Outer
 
 
 def arguments(shape: FleetShape, seed: int) -> str:
     words = [f"--seed {seed}", f"--windows {shape.windows}", f"--faults {shape.faults.value}"]
     if shape.broken is not None:
         words.append(f"--break {shape.broken.value}")
-    elif not shape.drawn:
+    elif Drawn.SET not in shape.drawn:
         weights = ",".join(str(weight) for weight in shape.weights or (1,) * shape.validators)
         words.append(f"--set {weights}:{shape.quorum}")
+    if Drawn.LOOKAHEAD not in shape.drawn:
+        words.append(f"--lookahead {shape.lookahead}")
+    if Drawn.OUTER not in shape.drawn:
+        words.append(f"--outer {shape.outer.name}")
+    if Drawn.REVISIONS not in shape.drawn:
+        words.append(f"--revisions {shape.revisions}")
     if shape.only is not None:
         words.append(f"--only {','.join(map(str, shape.only)) or 'none'}")
     if shape.without:
@@ -41,7 +47,25 @@ def with_set(shape: FleetShape, text: str) -> FleetShape:
     count = len(weights)
     if count > VALIDATORS_MOST or min(weights) < 1:
         raise UsageError(f"--set {text:.60}: 1 to {VALIDATORS_MOST} weights of 1 or more")
-    return replace(shape, drawn=False, validators=count, weights=weights, quorum=quorum)
+    shape = _given(shape, Drawn.SET)
+    return replace(shape, validators=count, weights=weights, quorum=quorum)
+
+
+def with_work(
+    shape: FleetShape, lookahead: int | None, outer: Outer | None, revisions: int | None
+) -> FleetShape:
+    """What is not None is the same in every seed."""
+    if lookahead is not None:
+        shape = replace(_given(shape, Drawn.LOOKAHEAD), lookahead=lookahead)
+    if outer is not None:
+        shape = replace(_given(shape, Drawn.OUTER), outer=outer.rule)
+    if revisions is not None:
+        shape = replace(_given(shape, Drawn.REVISIONS), revisions=revisions)
+    return shape
+
+
+def _given(shape: FleetShape, what: Drawn) -> FleetShape:
+    return replace(shape, drawn=shape.drawn - {what})
 
 
 def narrowed(shape: FleetShape, only: str | None, without: str) -> FleetShape:

@@ -6,15 +6,61 @@ they do while something happens outside. No other module touches trio's private 
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from heapq import heapify, heappop, heappush
+from math import inf
 
 import trio
 import trio._core._run as trio_scheduler
 
 from p2pd.errors import LocalError
-from p2pd.sim.clock import VirtualClock
+from p2pd.sim.clock import KEPT, TRUE, VirtualClock
 
 STEPS_PER_INSTANT = 100_000
 """More steps than this while time stands still is a spin: busy fleets take a few thousand."""
+
+
+class Deadlines(trio_scheduler.Deadlines):
+    """Trio's, where each deadline comes when the clock of who set it says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: list[tuple[float, int, float, trio.CancelScope]] = []
+        """True time, number, time as it was set, scope."""
+        self._added = 0
+
+    def add(self, deadline: float, cancel_scope: trio.CancelScope) -> None:
+        skew = KEPT.get()
+        true_s = deadline if skew is TRUE else skew.true_s(deadline)
+        self._added += 1
+        heappush(self._rows, (true_s, self._added, deadline, cancel_scope))
+        self._active += 1
+
+    def next_deadline(self) -> float:
+        while self._rows:
+            true_s, _, deadline, scope = self._rows[0]
+            if deadline == scope._registered_deadline:
+                return true_s
+            heappop(self._rows)
+        return inf
+
+    def expire(self, now: float) -> bool:
+        expired = False
+        while self._rows and self._rows[0][0] <= now:
+            _, _, deadline, scope = heappop(self._rows)
+            if deadline == scope._registered_deadline:
+                expired = True
+                scope._cancel(trio_scheduler.CancelReason(source="deadline"))
+        if len(self._rows) > self._active * 2 + trio_scheduler.DEADLINE_HEAP_MIN_PRUNE_THRESHOLD:
+            self._drop_stale()
+        return expired
+
+    def _drop_stale(self) -> None:
+        """Rows of scopes that are over, or have another deadline by now; of equal ones the first stays."""
+        latest = {
+            id(row[3]): row for row in reversed(self._rows) if row[2] == row[3]._registered_deadline
+        }
+        self._rows = list(latest.values())
+        heapify(self._rows)
 
 
 class NoProgress(trio.abc.Instrument):
@@ -59,6 +105,7 @@ def run_seeded(
     """
 
     async def bounded() -> tuple[bool, str | None]:
+        trio_scheduler.GLOBAL_RUN_CONTEXT.runner.deadlines = Deadlines()
         with trio.CancelScope(deadline=trio.current_time() + until_s) as scope:
             guard = NoProgress(scope, clock, steps_max)
             trio.lowlevel.add_instrument(guard)

@@ -1,6 +1,7 @@
 """What a simulated fleet consists of, and what befalls it."""
 
 from dataclasses import dataclass, replace
+from enum import Enum
 from random import Random
 
 from p2pd.core.voting.thresholds import Thresholds
@@ -12,6 +13,32 @@ from p2pd.sim.liars import Lie, draw_liars
 
 FAULTS_END_S = 90.0
 PLAIN_MEAN = OuterRule("mean", MILLION, 0)
+
+
+class Outer(Enum):
+    """Outer optimizers that scripted math knows."""
+
+    MEAN = "mean"
+    NESTEROV = "nesterov"
+
+    @property
+    def rule(self) -> OuterRule:
+        return (
+            PLAIN_MEAN if self is Outer.MEAN else OuterRule("nesterov", MILLION // 2, MILLION // 2)
+        )
+
+
+class Drawn(Enum):
+    """What each seed may draw of a fleet by itself."""
+
+    SET = "set"
+    LOOKAHEAD = "lookahead"
+    OUTER = "outer"
+    REVISIONS = "revisions"
+
+
+LOOKAHEAD_SHARE, NESTEROV_SHARE, TWO_REVISIONS_SHARE = 0.25, 0.25, 0.15
+REVISIONS_MOST = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +71,8 @@ class FleetShape:
     quorum: int = 2
     weights: tuple[int, ...] = ()
     """Of the validators; all weigh 1 if there are none."""
-    drawn: bool = False
-    """Each seed draws its own set of validators, in place of these."""
+    drawn: frozenset[Drawn] = frozenset()
+    """What each seed draws, in place of what is said here."""
     trainers: int = 3
     reducers: int = 1
     windows: int = 10
@@ -54,6 +81,8 @@ class FleetShape:
     outer: OuterRule = PLAIN_MEAN
     lookahead: int = 0
     reconcile: str = "rebase"
+    revisions: int = 1
+    """Two: validators and the seed serve both, each worker one of them."""
     liars: tuple[tuple[str, Lie], ...] = ()
     """Names of nodes, and what each does wrong."""
     doubts: float = 0.0
@@ -73,7 +102,7 @@ class FleetShape:
         return replace(
             self,
             broken=broken,
-            drawn=False,
+            drawn=frozenset(),
             weights=(),
             validators=attack.validators,
             quorum=attack.quorum,
@@ -84,29 +113,21 @@ class FleetShape:
         )
 
     def of_seed(self, seed: int) -> "FleetShape":
-        """With what this seed draws: the validators, and who of all nodes lies."""
-        shape = self._with_set(seed) if self.drawn else self
+        """With what this seed draws: the validators, how they work, and who of all nodes lies."""
+        shape = _with_work(self, seed)
+        if Drawn.SET in self.drawn:
+            shape = _with_set(shape, seed)
         if shape.liars or shape.broken is not None or not shape.faults.has(FaultSet.LIARS):
             return shape
         names = shape.names()
         weights = {name: shape.weight_of(name) for name in names if name.startswith("validator")}
         bound = Thresholds(sum(weights.values()), shape.quorum)
         spare = min(bound.lying_max, bound.crashed_max)
-        workers = [name for name in names if name.startswith(("reducer", "trainer"))]
+        honest = [f"trainer{n + 1}" for n in range(shape.revisions)]
+        workers = [
+            name for name in names if name.startswith(("reducer", "trainer")) and name not in honest
+        ]
         return replace(shape, liars=draw_liars(seed, weights, spare, workers))
-
-    def _with_set(self, seed: int) -> "FleetShape":
-        dice = Random(f"{seed}/set")
-        chosen: ValidatorSet = dice.choices([one for one, _ in SETS], [n for _, n in SETS])[0]
-        count = len(chosen.weights)
-        return replace(
-            self,
-            drawn=False,
-            validators=count,
-            quorum=chosen.quorum,
-            weights=chosen.weights,
-            trainers=self.trainers if count <= SMALL else self.trainers - 1,
-        )
 
     def weight_of(self, name: str) -> int:
         return self.weights[int(name.removeprefix("validator")) - 1] if self.weights else 1
@@ -136,6 +157,17 @@ class FleetShape:
         named = Named(self.names(), self.vital(), self.needed())
         return draw_faults(seed, named, self.faults, until_s=FAULTS_END_S)
 
+    def served_by(self, name: str) -> frozenset[int]:
+        """The revisions that a node serves; a trainer works on one at a time."""
+        kind, number = name.rstrip("0123456789"), int(name.lstrip("abcdefghijklmnopqrstuvwxyz"))
+        if self.revisions == 1 or kind in ("seed", "validator"):
+            return frozenset(range(self.revisions))
+        return frozenset({(number - 1) % 2 if kind == "trainer" else number % 2})
+
+    def windows_of(self, revision: int) -> int:
+        """Further ones are shorter: both must live, and go apart, and a fleet costs about the same."""
+        return self.windows if revision == 0 else max(1, self.windows // 2)
+
     def names(self) -> tuple[str, ...]:
         return (
             "seed1",
@@ -144,3 +176,32 @@ class FleetShape:
             *(f"trainer{n}" for n in range(1, self.trainers + 1)),
             "viewer1",
         )
+
+
+def _with_work(shape: FleetShape, seed: int) -> FleetShape:
+    dice = Random(f"{seed}/work")
+    ahead, nesterov, two = (dice.random() for _ in range(3))
+    reconcile = dice.choice(("rebase", "replace"))
+    drawn, shape = shape.drawn, replace(shape, drawn=shape.drawn & {Drawn.SET})
+    if Drawn.LOOKAHEAD in drawn:
+        shape = replace(shape, lookahead=int(ahead < LOOKAHEAD_SHARE), reconcile=reconcile)
+    if Drawn.OUTER in drawn:
+        outer = Outer.NESTEROV if nesterov < NESTEROV_SHARE else Outer.MEAN
+        shape = replace(shape, outer=outer.rule)
+    if Drawn.REVISIONS in drawn:
+        shape = replace(shape, revisions=2 if two < TWO_REVISIONS_SHARE else 1)
+    return shape
+
+
+def _with_set(shape: FleetShape, seed: int) -> FleetShape:
+    dice = Random(f"{seed}/set")
+    chosen: ValidatorSet = dice.choices([one for one, _ in SETS], [n for _, n in SETS])[0]
+    count = len(chosen.weights)
+    return replace(
+        shape,
+        drawn=frozenset(),
+        validators=count,
+        quorum=chosen.quorum,
+        weights=chosen.weights,
+        trainers=shape.trainers if count <= SMALL else shape.trainers - 1,
+    )

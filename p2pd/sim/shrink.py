@@ -6,12 +6,12 @@ Greedy and bounded: the same failure always becomes the same small one.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from p2pd.sim.shape import FleetShape
+from p2pd.sim.shape import Drawn, FleetShape
 
 RUNS_MOST = 60
 """Fleets that are run to make one failure smaller."""
-SPARED = ("seed", "validator", "trainer1")
-"""The network is made of these."""
+SPARED = ("seed", "validator")
+"""The network is made of these; and each revision has a trainer."""
 
 Fails = Callable[[FleetShape], bool]
 
@@ -30,6 +30,7 @@ def shrink(shape: FleetShape, seed: int, fails: Fails, *, runs_most: int = RUNS_
     """The smallest shape found that fails. shape itself must fail."""
     trials = _Trials(fails, runs_most)
     shape = _fewer_windows(shape, trials)
+    shape = _one_revision(shape, seed, trials)
     shape = _fewer_faults(shape, seed, trials)
     return _fewer_nodes(shape, seed, trials)
 
@@ -42,6 +43,13 @@ def _fewer_windows(shape: FleetShape, trials: _Trials) -> FleetShape:
             return smaller
         windows *= 2
     return shape
+
+
+def _one_revision(shape: FleetShape, seed: int, trials: _Trials) -> FleetShape:
+    if shape.of_seed(seed).revisions == 1:
+        return shape
+    smaller = replace(shape, drawn=shape.drawn - {Drawn.REVISIONS}, revisions=1)
+    return smaller if trials.accept(smaller) else shape
 
 
 def _fewer_faults(shape: FleetShape, seed: int, trials: _Trials) -> FleetShape:
@@ -66,8 +74,10 @@ def _chunks(places: tuple[int, ...], size: int) -> Iterator[tuple[int, ...]]:
 
 
 def _fewer_nodes(shape: FleetShape, seed: int, trials: _Trials) -> FleetShape:
-    for name in reversed(shape.of_seed(seed).names()):
-        if not name.startswith(SPARED) and name not in shape.without:
+    one = shape.of_seed(seed)
+    spared = (*SPARED, *(f"trainer{n + 1}" for n in range(one.revisions)))
+    for name in reversed(one.names()):
+        if not name.startswith(spared) and name not in shape.without:
             smaller = replace(shape, without=(*shape.without, name))
             if trials.accept(smaller):
                 shape = smaller

@@ -2,7 +2,9 @@
 
 A crash of the node is the cancellation of its tasks. The objects here outlive it and are handed to
 the restarted node: what was committed stays, artifacts that were complete stay, half-fetched ones
-may lose chunks, and of a commit under way either all is there or nothing.
+may lose chunks, and of a commit under way either all is there or nothing: a torn end of the log is
+none. A power cut also takes, tears or fills with garbage what was written and not synced: chunks of
+half-fetched artifacts, and whole updates that were fetched shortly before.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -28,6 +30,23 @@ class Moment(Enum):
     """Nothing is durable yet."""
     AFTER = "after"
     """All of it is durable, and nobody knows."""
+
+
+UNSYNCED_MOST = 8
+"""Fetched updates, which nobody syncs: of so many the disk may not have seen all bytes yet."""
+
+
+def torn(data: bytes, dice: Random) -> bytes | None:
+    """What a power cut leaves of bytes that were not synced; None for nothing at all."""
+    draw = dice.random()
+    if draw < 0.4:
+        return data
+    if draw < 0.6:
+        return None
+    kept = dice.randrange(len(data) + 1)
+    if draw < 0.8:
+        return data[:kept]
+    return data[:kept] + dice.randbytes(len(data) - kept)
 
 
 CommitHook = Callable[[Moment, Sequence[Write]], None]
@@ -121,10 +140,27 @@ class MemoryLedger:
 class _Blob:
     manifest: Manifest
     chunks: dict[int, bytes] = field(default_factory=dict)
+    sound: bool = True
+    """Its bytes are known to be its own; False: left by an earlier life, and not looked at yet."""
 
     @property
     def complete(self) -> bool:
         return len(self.chunks) == len(self.manifest.chunks)
+
+    def drop_damaged(self) -> bool:
+        """Whether any chunk was other than it should be."""
+        if self.sound:
+            return False
+        hashes, before = self.manifest.chunks, len(self.chunks)
+        self.chunks = {
+            n: data for n, data in self.chunks.items() if sha256(data).digest() == hashes[n]
+        }
+        self.sound = True
+        return len(self.chunks) < before
+
+    def tear(self, dice: Random) -> None:
+        left = {n: torn(data, dice) for n, data in self.chunks.items()}
+        self.chunks = {n: data for n, data in left.items() if data is not None}
 
 
 class MemoryBlobs:
@@ -135,6 +171,8 @@ class MemoryBlobs:
         self._quota_bytes = quota_bytes
         self._blobs: dict[ArtifactId, _Blob] = {}
         self._pins: dict[ArtifactId, set[str]] = {}
+        self._unsynced: dict[ArtifactId, None] = {}
+        """Complete, oldest first."""
         self.kept: set[ArtifactId] = set()
         """Pinned for good."""
 
@@ -144,7 +182,18 @@ class MemoryBlobs:
 
     async def check(self, artifact: ArtifactId) -> bool:
         await trio.lowlevel.checkpoint()
-        return self.has(artifact)
+        return self._look(artifact) is not None and self.has(artifact)
+
+    def _look(self, artifact: ArtifactId) -> _Blob | None:
+        """Of a complete artifact all goes if any of it is damaged; of another one what is damaged."""
+        blob = self._blobs.get(artifact)
+        if blob is None:
+            return None
+        complete = blob.complete
+        if blob.drop_damaged() and complete:
+            del self._blobs[artifact]
+            return None
+        return blob
 
     async def keep(self, artifact: ArtifactId) -> None:
         await trio.lowlevel.checkpoint()
@@ -161,6 +210,7 @@ class MemoryBlobs:
         for index in self.missing(artifact):
             start = index * CHUNK_BYTES
             await self.write(artifact, index, data[start : start + CHUNK_BYTES])
+        self._unsynced.pop(artifact, None)
         return artifact
 
     async def put_fetched(
@@ -175,7 +225,7 @@ class MemoryBlobs:
     async def begin(self, manifest: Manifest) -> ArtifactId:
         await trio.lowlevel.checkpoint()
         artifact = manifest.id
-        if artifact not in self._blobs:
+        if self._look(artifact) is None:
             self.disk.check_room()
             self._make_room(manifest)
             self._blobs[artifact] = _Blob(manifest)
@@ -193,10 +243,14 @@ class MemoryBlobs:
         if not 0 <= index < len(hashes) or sha256(data).digest() != hashes[index]:
             raise RemoteError(f"{len(data)} bytes are not chunk {index} of {short(artifact)}")
         blob.chunks[index] = bytes(data)
+        if blob.complete and blob.manifest.kind is ArtifactKind.UPDATE:
+            self._unsynced[artifact] = None
+            if len(self._unsynced) > UNSYNCED_MOST:
+                del self._unsynced[next(iter(self._unsynced))]
 
     async def read(self, artifact: ArtifactId, index: int) -> bytes | None:
         await trio.lowlevel.checkpoint()
-        blob = self._blobs.get(artifact)
+        blob = self._look(artifact)
         return None if blob is None else blob.chunks.get(index)
 
     def pin(self, artifact: ArtifactId, owner: str) -> None:
@@ -212,25 +266,30 @@ class MemoryBlobs:
         """All bytes of a complete artifact, for scripted work in place of tensors.
 
         Raises:
-            StoreError: it is not here, or not complete.
+            StoreError: it is not here, not complete, or damaged.
         """
-        if not self.has(artifact):
+        if self._look(artifact) is None or not self.has(artifact):
             raise StoreError(f"artifact {short(artifact)} is not complete: fetch it first")
         chunks = self._blobs[artifact].chunks
         return b"".join(chunks[index] for index in range(len(chunks)))
 
-    def crash(self, dice: Random) -> None:
-        """What a crash does: pins are gone, and the dice keep or lose each incomplete chunk."""
+    def crash(self, dice: Random, *, power: bool = False) -> None:
+        """What a crash does: pins are gone, and the dice keep or lose each incomplete chunk. power: of the machine."""
         self._pins.clear()
-        for blob in self._blobs.values():
-            if not blob.complete:
+        for artifact, blob in self._blobs.items():
+            blob.sound = False
+            if power and (not blob.complete or artifact in self._unsynced):
+                blob.tear(dice)
+            elif not blob.complete:
                 blob.chunks = {n: data for n, data in blob.chunks.items() if dice.random() < 0.5}
+        if power:
+            self._unsynced.clear()
 
     def copy(self, disk: Disk) -> "MemoryBlobs":
         """As from a backup that was made now."""
         other = MemoryBlobs(disk, quota_bytes=self._quota_bytes)
         other._blobs = {
-            artifact: _Blob(blob.manifest, dict(blob.chunks))
+            artifact: _Blob(blob.manifest, dict(blob.chunks), sound=False)
             for artifact, blob in self._blobs.items()
         }
         return other

@@ -83,8 +83,8 @@ def run_seed(shape: FleetShape, seed: int) -> SeedResult:
         decisions=fleet.decisions,
         trace=fleet.trace,
         violations=violations,
-        within_s=fleet.pulse.within_s,
-        longest_s=fleet.pulse.longest_s,
+        within_s=fleet.within_s,
+        longest_s=fleet.longest_s,
         virtual_s=fleet.virtual_s,
     )
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import trio
 
-from p2pd.core.decision import Record
+from p2pd.core.decision import Decision, Record
 from p2pd.core.derive import Setting
 from p2pd.core.encoding import decode
 from p2pd.core.ids import PeerId
@@ -15,9 +16,12 @@ from p2pd.core.signed import Signed
 from p2pd.core.talk import Holdings
 from p2pd.core.voting.events import Defence
 from p2pd.core.voting.members import Members
+from p2pd.core.work import Inspection, InspectJob, Merged, MergeJob
 from p2pd.errors import RemoteError
 from p2pd.node.driver import drive
 from p2pd.node.lane import Lane
+from p2pd.ports import Math
+from p2pd.sim.bounds import Burden
 from p2pd.sim.checkers import Checkers
 
 LOOK_S = 1.0
@@ -44,6 +48,24 @@ class VisibleSetting(Setting):
         return VisibleMembers(members.thresholds, members.rows, self.lost)
 
 
+@dataclass(frozen=True, slots=True)
+class CountedMath:
+    """Port Math, for one lane of a node."""
+
+    math: Math
+    looked: Callable[[], None]
+
+    async def inspect(self, job: InspectJob) -> Inspection:
+        self.looked()
+        return await self.math.inspect(job)
+
+    async def merge(self, job: MergeJob) -> Merged:
+        return await self.math.merge(job)
+
+    async def self_test(self) -> None:
+        await self.math.self_test()
+
+
 class WatchedLane(Lane):
     """Shows the checkers what leaves a node and what it makes durable."""
 
@@ -55,6 +77,10 @@ class WatchedLane(Lane):
     """Takes what a proposal carries without looking at the signatures in it."""
     told = 0
     """Height of the last decision that the checkers know of."""
+
+    @property
+    def math(self) -> Math:
+        return CountedMath(self._hub.math, partial(self.checkers.bounds.on_look, self.name))
 
     async def open(self) -> None:
         await Lane.open(self)
@@ -103,6 +129,11 @@ class WatchedLane(Lane):
         if self.told < self.decision.height and self.decision.id == record.decision.id:
             self.told = self.decision.height
             self.checkers.on_adopted(self.name, record)
+
+    def _move_on(self, decision: Decision) -> None:
+        held, ahead = (*self.pool.held.values(),), (*self.pool.ahead.values(),)
+        self.checkers.on_ended(self.name, self.decision, Burden(held, ahead, {*self.private}))
+        super()._move_on(decision)
 
     async def leap(self, record: Record) -> None:
         before = self.decision.height

@@ -14,6 +14,7 @@ from p2pd.core.ids import ObjectId, PeerId
 from p2pd.core.messages import Choices, Release, Update
 from p2pd.core.signed import Signed
 from p2pd.core.votes import Step, Vote
+from p2pd.sim.clock import SKEW_MOST
 from p2pd.wire.signatures import verify
 
 MOSTLY_PERCENT = 80
@@ -68,8 +69,9 @@ class Windows:
         roster = decision.state.plan.roster
         if all(lease.peer in heard for lease in roster):
             return True
-        if now_s >= first_s + self.setting.revision.schedule.deadline_ms / 1000:
-            return True
+        deadline_s = self.setting.revision.schedule.deadline_ms / 1000
+        if now_s >= first_s + deadline_s / (1.0 + SKEW_MOST):
+            return True  # by the fastest clock
         total, samples = sum(lease.samples for lease in roster), 0
         for at_s, lease_samples in sorted(
             (heard[lease.peer], lease.samples) for lease in roster if lease.peer in heard

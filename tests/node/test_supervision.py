@@ -172,7 +172,7 @@ def test_a_network_goes_on_whatever_service_fails_on_its_nodes(
                 nursery,
             )
             assert await fleet.run()
-            fleet.checkers.on_end(fleet.tips(), finished=True)
+            fleet.end()
             assert not fleet.checkers.violations
             await trio.sleep(60.0)
             nursery.cancel_scope.cancel()

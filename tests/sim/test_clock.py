@@ -3,11 +3,14 @@
 from functools import partial
 from math import inf
 
+import pytest
 import trio
 import trio.testing
+from hypothesis import given
+from hypothesis import strategies as st
 
-from p2pd.sim.clock import VirtualClock, post
-from p2pd.sim.run import run_seeded
+from p2pd.sim.clock import KEPT, SKEW_MOST, Skew, VirtualClock, post, true_now_s
+from p2pd.sim.run import Deadlines, run_seeded
 
 
 def test_what_is_posted_happens_at_its_time_among_what_sleeps() -> None:
@@ -93,3 +96,62 @@ def test_time_never_goes_back() -> None:
     trio.run(main, clock=clock)
     assert seen == ["overdue"]
     assert clock.current_time() == 5.5 < inf
+
+
+@given(
+    rate=st.floats(1.0 - SKEW_MOST, 1.0 + SKEW_MOST),
+    origin_s=st.floats(0.0, 1e6),
+    after_s=st.floats(0.0, 1e5),
+)
+def test_a_deadline_never_comes_before_the_clock_that_it_was_set_by_says_so(
+    rate: float, origin_s: float, after_s: float
+) -> None:
+    skew = Skew(rate, origin_s)
+    shown_s = skew.shown_s(after_s)
+    assert skew.shown_s(skew.true_s(shown_s)) >= shown_s
+    assert skew.true_s(shown_s) == pytest.approx(after_s, abs=1e-6)
+    assert skew.true_s(inf) == inf
+
+
+def test_each_node_sleeps_by_its_own_clock_and_so_do_the_tasks_that_it_starts() -> None:
+    woken: list[tuple[str, float, float]] = []
+
+    async def sleeper(name: str) -> None:
+        start_s = trio.current_time()
+        await trio.sleep(100.0)
+        woken.append((name, trio.current_time() - start_s, true_now_s()))
+
+    async def node(name: str, skew: Skew) -> None:
+        KEPT.set(skew)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(sleeper, name)
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(node, "slow", Skew(0.99, 5e5))
+            nursery.start_soon(node, "fast", Skew(1.01, 7.0))
+            nursery.start_soon(sleeper, "true")
+
+    assert run_seeded(0, main, 200.0)
+    assert [name for name, _, _ in woken] == ["fast", "true", "slow"]
+    assert [slept for _, slept, _ in woken] == pytest.approx([100.0] * 3)
+    assert [at for _, _, at in woken] == pytest.approx([100 / 1.01, 100.0, 100 / 0.99])
+
+
+def test_deadlines_that_were_set_anew_or_are_over_are_let_go() -> None:
+    async def main() -> None:
+        KEPT.set(Skew(1.01, 50.0))
+        deadlines = trio._core._run.GLOBAL_RUN_CONTEXT.runner.deadlines
+        assert isinstance(deadlines, Deadlines)
+        with trio.CancelScope() as scope:
+            for n in range(5000):
+                scope.deadline = trio.current_time() + 10.0 + n % 2
+            for _ in range(3000):
+                with trio.move_on_after(1000.0):
+                    await trio.lowlevel.checkpoint()
+            await trio.sleep(1.0)
+            assert len(deadlines._rows) < 2100
+            await trio.sleep_forever()
+        assert true_now_s() == pytest.approx(11 / 1.01)
+
+    assert run_seeded(0, main, 60.0)

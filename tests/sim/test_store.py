@@ -8,7 +8,7 @@ from p2pd.core.artifact import ArtifactKind, manifest_of
 from p2pd.errors import LocalError, StoreError
 from p2pd.ports import BlobStore, Ledger, Table, Write
 from p2pd.sim.run import run_seeded
-from p2pd.sim.store import MemoryBlobs, MemoryLedger, Moment
+from p2pd.sim.store import UNSYNCED_MOST, MemoryBlobs, MemoryLedger, Moment
 from tests.ports import blob_contract, ledger_contract
 from tests.ports.blob_contract import DATA, SCHEMA, manifest_and_chunks
 
@@ -160,5 +160,88 @@ def test_writing_what_was_not_begun_is_a_bug() -> None:
     async def main() -> None:
         with pytest.raises(LocalError, match="not begun"):
             await MemoryBlobs().write(manifest.id, 0, chunks[0])
+
+    run(main)
+
+
+def fetched(blobs: MemoryBlobs, kind: ArtifactKind, data: bytes) -> Callable[[], Awaitable[None]]:
+    async def main() -> None:
+        manifest = manifest_of(kind, SCHEMA, data)
+        await blobs.begin(manifest)
+        await blobs.write(manifest.id, 0, data)
+
+    return main
+
+
+@pytest.mark.parametrize("kind", [ArtifactKind.HEAD, ArtifactKind.OUTER])
+def test_i10_a_power_cut_costs_nothing_that_was_synced(kind: ArtifactKind) -> None:
+    blobs = MemoryBlobs()
+
+    async def main() -> None:
+        await fetched(blobs, kind, b"fetched")()
+        mine = await blobs.put(ArtifactKind.UPDATE, SCHEMA, b"made here")
+        for seed in range(20):
+            blobs.crash(Random(seed), power=True)
+            assert blobs.payload(mine) == b"made here"
+            assert blobs.payload(manifest_of(kind, SCHEMA, b"fetched").id) == b"fetched"
+
+    run(main)
+
+
+def test_i10_what_a_power_cut_tore_of_a_fetched_update_is_never_taken_for_whole() -> None:
+    data, seen = bytes(range(200)), set[tuple[bool, bool]]()
+    artifact = manifest_of(ArtifactKind.UPDATE, SCHEMA, data).id
+
+    async def main() -> None:
+        for seed in range(40):
+            blobs = MemoryBlobs()
+            await fetched(blobs, ArtifactKind.UPDATE, data)()
+            blobs.crash(Random(seed))
+            assert blobs.payload(artifact) == data  # the machine lives: nothing was lost
+            blobs.crash(Random(seed), power=True)
+            said = blobs.has(artifact)
+            whole = await blobs.check(artifact)
+            seen.add((said, whole))
+            assert whole == blobs.has(artifact) == (await blobs.read(artifact, 0) == data)
+            if not whole:
+                with pytest.raises(StoreError, match="not complete"):
+                    blobs.payload(artifact)
+                await fetched(blobs, ArtifactKind.UPDATE, data)()
+                assert blobs.payload(artifact) == data
+
+    run(main)
+    assert seen == {(True, True), (True, False), (False, False)}
+
+
+def test_i10_of_a_half_fetched_artifact_only_whole_chunks_count_after_a_power_cut() -> None:
+    manifest, chunks = manifest_and_chunks()
+    seen: set[tuple[int, ...]] = set()
+
+    async def main() -> None:
+        for seed in range(20):
+            blobs = MemoryBlobs()
+            await blobs.begin(manifest)
+            for index in (0, 1):
+                await blobs.write(manifest.id, index, chunks[index])
+            blobs.crash(Random(seed), power=True)
+            await blobs.begin(manifest)
+            missing = blobs.missing(manifest.id)
+            seen.add(missing)
+            for index in {0, 1} - {*missing}:
+                assert await blobs.read(manifest.id, index) == chunks[index]
+
+    run(main)
+    assert seen == {(2,), (0, 2), (1, 2), (0, 1, 2)}
+
+
+def test_an_update_is_on_the_disk_once_others_were_fetched_after_it() -> None:
+    blobs = MemoryBlobs()
+
+    async def main() -> None:
+        for n in range(UNSYNCED_MOST + 1):
+            await fetched(blobs, ArtifactKind.UPDATE, bytes([n]))()
+        for seed in range(20):
+            blobs.crash(Random(seed), power=True)
+        assert blobs.payload(manifest_of(ArtifactKind.UPDATE, SCHEMA, bytes([0])).id) == bytes([0])
 
     run(main)
