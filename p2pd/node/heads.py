@@ -1,9 +1,12 @@
-"""Which heads stay on this node's disk: the last ones, and every Nth for good."""
+"""Which heads of a revision stay on this node's disk: the last ones, and every Nth for good.
+
+Another revision may go by the same head, and needs it for as long as it says.
+"""
 
 import logging
 
 from p2pd.core.decision import Decision, Outcome, artifacts_of
-from p2pd.core.ids import ArtifactId
+from p2pd.core.ids import ArtifactId, RevisionId
 from p2pd.errors import StoreError
 from p2pd.ports import BlobStore
 
@@ -14,8 +17,9 @@ KEPT_HEADS = 8
 
 
 class Heads:
-    def __init__(self, blobs: BlobStore, keep_every: int) -> None:
+    def __init__(self, blobs: BlobStore, revision: RevisionId, keep_every: int) -> None:
         self._blobs = blobs
+        self._owner = f"head of {revision.hex()}"
         self._keep_every = keep_every
         self._pinned: dict[int, tuple[ArtifactId, ...]] = {}
         """By height."""
@@ -24,10 +28,10 @@ class Heads:
         """What the newest decision certified; those that fall out of the last ones are let go."""
         self._pinned[decision.height] = certified = artifacts_of(decision)
         for artifact in certified:
-            self._blobs.pin(artifact, f"head {decision.height}")
+            self._blobs.pin(artifact, f"{self._owner} {decision.height}")
         for height in [h for h in self._pinned if h <= decision.height - KEPT_HEADS]:
             for old in self._pinned.pop(height):
-                self._blobs.unpin(old, f"head {height}")
+                self._blobs.unpin(old, f"{self._owner} {height}")
 
     async def keep_for_good(self, decision: Decision) -> None:
         """If it is one of every Nth that were promoted."""
