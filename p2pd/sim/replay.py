@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from p2pd.core.voting.thresholds import Thresholds
 from p2pd.errors import UsageError
-from p2pd.sim.shape import Drawn, FleetShape, Outer
+from p2pd.sim.shape import PLAIN_MEAN, Drawn, FleetShape, Outer
 
 
 def arguments(shape: FleetShape, seed: int) -> str:
@@ -14,12 +14,16 @@ def arguments(shape: FleetShape, seed: int) -> str:
     elif Drawn.SET not in shape.drawn:
         weights = ",".join(str(weight) for weight in shape.weights or (1,) * shape.validators)
         words.append(f"--set {weights}:{shape.quorum}")
-    if Drawn.LOOKAHEAD not in shape.drawn:
-        words.append(f"--lookahead {shape.lookahead}")
-    if Drawn.OUTER not in shape.drawn:
-        words.append(f"--outer {shape.outer.name}")
-    if Drawn.REVISIONS not in shape.drawn:
-        words.append(f"--revisions {shape.revisions}")
+    words += [
+        f"--{what.value} {value}"
+        for what, value, usual in (
+            (Drawn.LOOKAHEAD, shape.lookahead, 0),
+            (Drawn.OUTER, shape.outer.name, PLAIN_MEAN.name),
+            (Drawn.REVISIONS, shape.revisions, 1),
+        )
+        # Where a defence is off nothing is drawn.
+        if what not in shape.drawn and (shape.broken is None or value != usual)
+    ]
     if shape.only is not None:
         words.append(f"--only {','.join(map(str, shape.only)) or 'none'}")
     if shape.without:
