@@ -77,9 +77,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     ] = None,
     revisions: Annotated[
         int | None,
-        typer.Option(
-            min=1, max=REVISIONS_MOST, help="On every fleet; otherwise each seed draws how many."
-        ),
+        typer.Option(min=1, max=REVISIONS_MOST, help="Otherwise each seed draws how many."),
     ] = None,
     only: Annotated[
         str | None,

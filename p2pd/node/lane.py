@@ -75,7 +75,6 @@ class Lane:
         self._hub = hub
         self._plugin = plugin
         self._heads = Heads(hub.blobs, setting.revision.id, hub.keep_every)
-        self._owner = f"window of {setting.revision.id.hex()}"
         self._kept: set[ArtifactId] = set()
         """Pinned until the open height is adopted."""
         self._adopting = trio.Lock()
@@ -186,11 +185,11 @@ class Lane:
 
     def keep(self, artifact: ArtifactId) -> None:
         self._kept.add(artifact)
-        self._hub.blobs.pin(artifact, self._owner)
+        self._hub.blobs.pin(artifact, f"window of {self.setting.revision.id.hex()}")
 
     def _let_go(self) -> None:
         for artifact in self._kept:
-            self._hub.blobs.unpin(artifact, self._owner)
+            self._hub.blobs.unpin(artifact, f"window of {self.setting.revision.id.hex()}")
         self._kept.clear()
 
     async def fetch(
