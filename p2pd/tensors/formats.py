@@ -66,7 +66,10 @@ def encode(values: Values, dtype: str) -> Stored:
     with np.errstate(all="ignore"):  # what underflows becomes denormal or zero: the nearest value
         if dtype == "BF16":
             return canonical_zero(_to_bf16(values), dtype)
-        return canonical_zero(values.astype(FORMATS[dtype].storage), dtype)
+        stored = values.astype(FORMATS[dtype].storage)
+        if dtype == "F16":
+            return canonical_zero(stored, dtype)
+        return np.add(stored, 0.0, out=stored)  # as canonical_zero, in place
 
 
 def canonical_zero(stored: Stored, dtype: str) -> Stored:
