@@ -28,6 +28,8 @@ ROOMY = dataclasses.replace(
     congestion=congestion.ALGORITHM,
 )
 STREAMS = (0, 4, 8)
+FULL_BYTES = 1167
+"""Of a stream below 64, at offsets that take two bytes, in a packet of 1200."""
 
 
 class Plain(Quic):
@@ -50,32 +52,69 @@ def plain(quic: Quic) -> Quic:
     return other
 
 
+def begun() -> tuple[Quic, float]:
+    """A client that may send at once, and has sent a little: an offset of 0 may be left out."""
+    pair = linked()
+    client = twin(pair.client)
+    client._loss._cc.congestion_window = 2**16
+    client.send_stream_data(0, bytes(10))
+    said(client, pair.now_s)
+    return client, pair.now_s + 1
+
+
 def said(quic: Quic, now_s: float) -> list[bytes]:
     return [data for data, _ in quic.datagrams_to_send(now_s)]
 
 
 @pytest.mark.parametrize("first_packet", [0, 2**16 - 5])
 @pytest.mark.parametrize("updated", [False, True])
+@pytest.mark.parametrize("size_bytes", [40_000, 10 * FULL_BYTES])
 def test_packets_of_one_stream_are_to_the_bit_those_of_aioquic(
-    updated: bool, first_packet: int
+    size_bytes: int, updated: bool, first_packet: int
 ) -> None:
-    pair = linked()
-    client, now_s = twin(pair.client), pair.now_s
-    client._loss._cc.congestion_window = 2**16
+    client, now_s = begun()
     client._packet_number += first_packet
     client._spin_bit = updated
-    client.send_stream_data(0, bytes(10))  # so that the next offset is not 0, which may be left out
     if updated:
         client.request_key_update()
-    said(client, now_s)
-    client.send_stream_data(0, Random(0).randbytes(40_000), end_stream=True)
+    client.send_stream_data(0, Random(0).randbytes(size_bytes), end_stream=True)
     other = plain(client)
-    packets = said(client, now_s + 1)
-    assert len(packets) == 35
-    assert packets == said(other, now_s + 1)
+    packets = said(client, now_s)
+    assert len(packets) == -(-size_bytes // FULL_BYTES)
+    assert packets == said(other, now_s)
     assert client._loss.bytes_in_flight == other._loss.bytes_in_flight
     assert client._remote_max_data_used == other._remote_max_data_used
     assert client._packet_number == other._packet_number
+
+
+def test_on_a_long_path_as_many_packets_go_at_once_as_aioquic_lets_go() -> None:
+    client, now_s = begun()
+    client._loss._pacer.update_rate(2**16, 0.1)
+    client.send_stream_data(0, bytes(40_000))
+    other = plain(client)
+    for moment_s in (now_s, now_s + 0.02, now_s + 0.021):
+        packets = said(client, moment_s)
+        assert 0 < len(packets) < 17
+        assert packets == said(other, moment_s)
+
+
+def test_what_is_short_goes_before_a_bulk() -> None:
+    client, now_s = begun()
+    server = twin(linked().server)
+    client._loss._cc.congestion_window = client._loss.bytes_in_flight + 5000
+    client.send_stream_data(0, bytes(40_000))
+    client.send_stream_data(4, b"short")
+    server.receive_run(said(client, now_s), CLIENT, now_s)
+    assert server._streams[4].receiver.highest_offset == len(b"short")
+
+
+def test_a_bulk_does_not_hold_up_that_the_other_half_is_declined() -> None:
+    client, now_s = begun()
+    server = twin(linked().server)
+    client.send_stream_data(0, bytes(40_000))
+    client.stop_stream(0, 7)
+    server.receive_run(said(client, now_s), CLIENT, now_s)
+    assert any(isinstance(event, events.StopSendingReceived) for event in taken(server))
 
 
 @given(st.integers(0, 2**32))
