@@ -49,6 +49,9 @@ search: setup  ## every way in which few validators can vote in few rounds: ten 
 hostile: setup  ## a real fleet under twelve attacks, one after the other
 	$(PY) -m tests.hostile.lane --json
 
+cases: setup  ## reported faults whose length or size is stated, as stated, on real daemons: eleven minutes
+	$(PY) -m tests.faults.lane
+
 soak: setup  ## memory over 100,000 requests on one connection: some minutes
 	$(PY) -m p2pd.cli bench soak
 
@@ -62,4 +65,4 @@ SECONDS = 20
 fuzz: .venv/fuzz  ## coverage-guided fuzzing of all that reads bytes: SECONDS=20 for each target
 	$(PY) -m tests.fuzz.lane --seconds $(SECONDS)
 
-.PHONY: fleet setup demo test check format sim breaks crash search hostile soak fuzz
+.PHONY: fleet setup demo test check format sim breaks crash search hostile cases soak fuzz

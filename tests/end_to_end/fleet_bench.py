@@ -6,8 +6,8 @@ Units: seconds. To wait is to ask for a condition until it holds or its time is 
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -44,6 +44,7 @@ POLL_S = 0.1
 CONDITION_S = 90.0
 """Long: importing torch, in many processes, on a machine that does other things too."""
 GONE_S = 10.0
+TICKS_S = os.sysconf("SC_CLK_TCK")
 
 T = TypeVar("T")
 Status = dict[str, Any]
@@ -58,15 +59,21 @@ class Built:
 
 
 async def build_digits(directory: Path) -> Built:
+    return await build_revision(directory, "p2pd.workloads.digits")
+
+
+async def build_revision(
+    directory: Path, workload: str, *, config: str = "{}", shard_samples: int = SHARD_SAMPLES
+) -> Built:
     genesis = _genesis(directory, ("validator1",), 1)
     request = PublishRequest(
         genesis=genesis,
         signers=(AUTHORITY,),
         out=directory / "digits.revision.cbor",
         revision=RevisionSettings(
-            study="tests", experiment="digits", name="r1", workload="p2pd.workloads.digits"
+            study="tests", experiment="digits", name="r1", workload=workload, config=config
         ),
-        schedule=ScheduleSettings(shard_samples=SHARD_SAMPLES),
+        schedule=ScheduleSettings(shard_samples=shard_samples),
         merge=MergeSettings(),
         canary=CanarySettings(),
         log=lambda line: None,
@@ -342,6 +349,23 @@ def worker_of(pid: int) -> Process | None:
     return next(workers, None)
 
 
+@contextmanager
+def stopped(*found: Process) -> Iterator[None]:
+    """Their work does not get done: whatever window is open, or opens next, stays open."""
+    for process in found:
+        os.kill(process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for process in found:
+            if alive(process):
+                os.kill(process.pid, signal.SIGCONT)
+
+
+def lease_of(revision: Status, peer: str) -> Status | None:
+    return next((lease for lease in revision["leases"] if lease["peer"] == peer), None)
+
+
 def naming(directory: Path) -> list[Process]:
     """Processes whose command line names something in directory."""
     return [p for p in processes().values() if str(directory) in p.command]
@@ -374,6 +398,17 @@ def resident_bytes(pid: int) -> int:
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
     raise AssertionError(f"process {pid} has no memory")
+
+
+def cpu_s(pid: int) -> float:
+    """What a process itself has used so far. Source: proc(5)."""
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / TICKS_S
+
+
+def log_bytes(founded: Founded, name: str) -> int:
+    """What a node has logged, in all its files."""
+    return sum(file.stat().st_size for file in founded.data_dir(name).glob("log*"))
 
 
 def mapped(pid: int) -> str:

@@ -2,8 +2,6 @@
 
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,17 +18,18 @@ from tests.end_to_end.fleet_bench import (
     Built,
     Founded,
     Process,
-    Status,
     alive,
     children_of,
     decisions,
     found,
     gone,
     has_ipv6,
+    lease_of,
     mapped,
     open_bench,
     processes,
     resident_bytes,
+    stopped,
     until,
     worker_of,
 )
@@ -129,21 +128,6 @@ async def _start(bench: Bench, played: Played) -> None:
     played.addresses = [row["address"] for row in (await bench.answers("validator1"))["peers"]]
 
 
-def _lease(revision: Status, peer: str) -> Status | None:
-    return next((lease for lease in revision["leases"] if lease["peer"] == peer), None)
-
-
-@contextmanager
-def _stopped(process: Process) -> Iterator[None]:
-    """Its work does not get done: whatever window is open, or opens next, stays open."""
-    os.kill(process.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        if alive(process):
-            os.kill(process.pid, signal.SIGCONT)
-
-
 async def _kill(bench: Bench, played: Played) -> None:
     """A trainer in mid-window, and in the same window a validator."""
     victims = ("trainer2", "validator3")
@@ -152,14 +136,14 @@ async def _kill(bench: Bench, played: Played) -> None:
 
     async def midway() -> int:
         revision = await bench.revision("validator1")
-        mine, others = _lease(revision, peer), _lease(revision, other)
+        mine, others = lease_of(revision, peer), lease_of(revision, other)
         waiting = mine is not None and mine["state"] == "training"
         delivered = others is not None and others["state"] == "announced"
         return revision["height"] + 1 if waiting and delivered else 0
 
     worker = worker_of(bench.nodes["trainer2"].process.pid)
     assert worker is not None
-    with _stopped(worker):
+    with stopped(worker):
         played.killed_at = await until("a window with one update of two", midway)
         for name in victims:
             played.orphans += children_of(bench.nodes[name].process.pid)

@@ -129,14 +129,16 @@ async def questions(target: Target) -> None:
 async def ids(target: Target) -> None:
     """A million ids of experiments, decisions and objects."""
 
-    def message() -> bytes:
-        revision = RevisionId(target.dice.randbytes(32))
-        if target.dice.random() < 0.5:
-            return dump_talk(Tip(revision, next(target.numbers), DecisionId(bytes(32))))
-        known = tuple(ObjectId(target.dice.randbytes(32)) for _ in range(100))
-        return dump_talk(Inventory(target.revision, next(target.numbers), known))
+    await _pour(target, lambda: unknown_ids(target, 100)[0])
 
-    await _pour(target, message)
+
+def unknown_ids(target: Target, most: int) -> tuple[bytes, int]:
+    """A message with ids that nobody has heard of, and how many they are."""
+    revision = RevisionId(target.dice.randbytes(32))
+    if target.dice.random() < 0.5:
+        return dump_talk(Tip(revision, next(target.numbers), DecisionId(bytes(32)))), 1
+    known = tuple(ObjectId(target.dice.randbytes(32)) for _ in range(most))
+    return dump_talk(Inventory(revision, next(target.numbers), known)), 1 + most
 
 
 async def nesting(target: Target) -> None:

@@ -6,7 +6,6 @@ certified while one attack lasts, or if memory or log grow beyond their bounds.
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,9 @@ import trio
 from tests.end_to_end.fleet_bench import (
     Bench,
     build_digits,
+    cpu_s,
     found,
+    log_bytes,
     open_bench,
     resident_bytes,
 )
@@ -32,7 +33,6 @@ GROWTH_MOST_MB = 64.0
 
 Histories fill up meanwhile, which is some 10 MB a minute until they are full.
 """
-TICKS_S = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +61,13 @@ class _Moment:
     links: int
 
 
-def _words_of(pid: int) -> list[str]:
-    """What proc(5) says of a process after its name."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-
-
-def _log_bytes(bench: Bench) -> int:
-    directory = bench.founded.data_dir(VICTIM)
-    return sum(file.stat().st_size for file in directory.glob("log*"))
+async def target_words(bench: Bench, name: str) -> list[str]:
+    """What makes a Target of a node."""
+    address = (await bench.answers(name))["node"]["address"]
+    height = (await bench.revision(name))["height"]
+    scope = bench.founded.setting.scope(height + 1)
+    words = [address, scope.network.hex(), scope.term.hex(), scope.experiment]
+    return [*words, scope.revision.hex(), str(scope.height)]
 
 
 def _launch(attack: str, where: list[str]) -> subprocess.Popen[bytes]:
@@ -79,12 +78,11 @@ def _launch(attack: str, where: list[str]) -> subprocess.Popen[bytes]:
 async def moment(bench: Bench) -> _Moment:
     status = await bench.answers(VICTIM)
     pid = bench.nodes[VICTIM].process.pid
-    words = _words_of(pid)
     return _Moment(
         height=status["revisions"][0]["height"],
-        cpu_s=(int(words[11]) + int(words[12])) / TICKS_S,
+        cpu_s=cpu_s(pid),
         resident=resident_bytes(pid),
-        log=_log_bytes(bench),
+        log=log_bytes(bench.founded, VICTIM),
         lag_s=status["node"]["lag_most_s"],
         links=sum(peer["linked"] for peer in status["peers"]),
     )
@@ -92,11 +90,7 @@ async def moment(bench: Bench) -> _Moment:
 
 async def under(bench: Bench, attack: str, seconds: float) -> Row:
     before, start_s = await moment(bench), trio.current_time()
-    address = (await bench.answers(VICTIM))["node"]["address"]
-    setting = bench.founded.setting
-    scope = setting.scope(before.height + 1)
-    where = [address, scope.network.hex(), scope.term.hex(), scope.experiment]
-    where += [scope.revision.hex(), str(scope.height)]
+    where = await target_words(bench, VICTIM)
     if attack == "calm":
         await trio.sleep(seconds)
     else:

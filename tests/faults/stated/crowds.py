@@ -1,0 +1,200 @@
+"""Cases of many peers, and of one that will not stop, on real daemons. Seconds, bytes; MB are 10**6 bytes."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from pathlib import Path
+from random import Random
+
+import trio
+
+from p2pd.core.ids import NetworkId
+from p2pd.core.messages import Beacon, Service
+from p2pd.core.signed import Scope
+from p2pd.core.talk import Objects, dump_talk
+from p2pd.lifeline import tied
+from p2pd.wire.envelope import dump, seal
+from tests.end_to_end.fleet_bench import (
+    build_revision,
+    found,
+    log_bytes,
+    open_bench,
+    resident_bytes,
+)
+from tests.faults.stated.fleets import address_of, places
+from tests.faults.stated.seen import Seen, all_run, light, traces
+from tests.hostile.attack import Target, unknown_ids
+from tests.hostile.lane import target_words
+from tests.hostile.rogue import Rogue, linked
+
+MB = 10**6
+MODEL_MB = 500
+PEERS = 20
+POLL_S = 0.25
+LAG_MOST_S = 0.25
+IDS = 1_000_000
+IDS_A_MESSAGE = 100
+GROWTH_MOST_MB = 20.0
+UNSENT_MOST_BYTES = 2**18
+SEED_DOWN_S = 600.0
+CALLING_S = 60.0
+"""The last of them."""
+CALLS_S = 100
+CALLS_OPEN_MOST = 100
+LOG_MOST_BYTES = 10**6
+
+
+async def large_model(directory: Path) -> Seen:
+    """F6: a validator takes in, hashes and merges 500 MB while 20 peers talk and its status is asked for."""
+    seen = Seen()
+    built = await build_revision(
+        directory, "p2pd.workloads.still", config=json.dumps({"megabytes": MODEL_MB})
+    )
+    founded = found(directory, built, lease_shards=1, deadline_s=600.0, check_limit_s=600.0)
+    async with open_bench(founded) as bench:
+        await bench.start_seed("validator1", "validator")
+        bench.start("trainer1", "trainer")
+        with _talkers(await target_words(bench, "validator1")) as talkers:
+            p99_s, most_s, polls, linked_most = 0.0, 0.0, 0, 0
+            start_s = trio.current_time()
+            while (status := await bench.answers("validator1"))["revisions"][0]["heads"] < 2:
+                node = status["node"]
+                p99_s, most_s = max(p99_s, node["lag_p99_s"]), max(most_s, node["lag_most_s"])
+                linked_most = max(linked_most, sum(peer["linked"] for peer in status["peers"]))
+                polls += 1
+                assert trio.current_time() - start_s < 400.0, "two heads take too long"
+                await trio.sleep(POLL_S)
+            heads_s = trio.current_time() - start_s
+            talked = talkers.poll() is None
+        seen.note(f"2 heads of {MODEL_MB} MB in {heads_s:.0f} s, {polls} polls", right=True)
+        seen.note(f"{linked_most} peers", right=linked_most >= PEERS and talked)
+        seen.note(f"lag p99 {1000 * p99_s:.0f} ms", right=p99_s < LAG_MOST_S)
+        seen.note(f"most {1000 * most_s:.0f} ms", right=True)
+        seen.note(f"{traces(bench)} exceptions", right=traces(bench) == 0 and all_run(bench))
+    return seen
+
+
+@contextmanager
+def _talkers(words: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    command = tied("tests.faults.stated.talkers", str(PEERS), *words)
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+async def strange_ids(directory: Path) -> Seen:
+    """I5: a million ids of experiments, objects and signers that nobody knows, by one peer and then by others."""
+    seen = Seen()
+    founded = found(directory, light(directory))
+    async with open_bench(founded) as bench:
+        await bench.start_seed("validator1", "validator")
+        target = Target(await target_words(bench, "validator1"))
+        pid = bench.nodes["validator1"].process.pid
+        await trio.sleep(5.0)  # what a start takes is here
+        before = most = resident_bytes(pid)
+        said, parted, start_s = 0, [""], trio.current_time()
+        while said < IDS:
+            with_objects = len(parted) % 2 == 0
+            async with _stranger(target, len(parted)) as rogue:
+                while rogue.ended is None and said < IDS:
+                    said += await _announce(rogue, target, with_objects=with_objects)
+                    most = max(most, resident_bytes(pid))
+                if rogue.ended is not None:
+                    parted.append(rogue.ended.reason_phrase)
+        taken_s = trio.current_time() - start_s
+        seen.note(f"{said:,} ids in {taken_s:.0f} s", right=True)
+        grown = (max(most, resident_bytes(pid)) - before) / MB
+        seen.note(f"memory grew by {grown:.1f} MB", right=grown < GROWTH_MOST_MB)
+        await _parted(seen, target, parted)
+        seen.note(f"{traces(bench)} exceptions", right=traces(bench) == 0 and all_run(bench))
+    return seen
+
+
+async def _parted(seen: Seen, target: Target, parted: list[str]) -> None:
+    """That each was parted from, and why; and that the first one is not taken again."""
+    why = sorted({reason.partition(":")[0] for reason in parted[1:]})
+    seen.note(
+        f"{len(parted) - 1} peers parted from ({', '.join(why)})", right=bool(why) and all(why)
+    )
+    again = "taken"
+    async with _stranger(target, 1) as rogue:
+        with trio.move_on_after(5.0):
+            again = (await rogue.end()).reason_phrase
+    seen.note(f"the first again: {again}", right="for what it did before" in again)
+
+
+def _stranger(target: Target, number: int) -> AbstractAsyncContextManager[Rogue]:
+    return linked(target.address, target.network, f"stranger {number}")
+
+
+async def _announce(rogue: Rogue, target: Target, *, with_objects: bool) -> int:
+    """Says some, as fast as they are taken; how many ids they were."""
+    messages, count = [], 0
+    for _ in range(20):
+        message, ids = unknown_ids(target, IDS_A_MESSAGE)
+        messages.append(message)
+        count += ids
+    if with_objects:
+        experiment = f"experiment {target.dice.random()}"
+        scope = Scope(target.network, target.term, experiment, target.revision, target.height)
+        signed = seal(rogue.signer, "beacon", scope, Beacon(Service.TRAIN))
+        messages.append(dump_talk(Objects((dump(signed),))))
+    await rogue.say(*messages)
+    stream = rogue.quic._streams[0]
+    while rogue.ended is None and len(stream.sender._buffer) > UNSENT_MOST_BYTES:
+        with trio.move_on_after(1.0):
+            await rogue.changed.wait()
+    return count
+
+
+async def chatter(directory: Path) -> Seen:
+    """J4: a seed that is down for ten minutes; in the last one, a hundred callers a second that fail."""
+    seen = Seen()
+    founded = found(directory, light(directory))
+    async with open_bench(founded) as bench:
+        with places(1) as (silent,):
+            bench.start("validator1", "validator", seeds=(address_of(silent),))
+            start_s = trio.current_time()
+            address = (await bench.answers("validator1"))["node"]["address"]
+            await trio.sleep_until(start_s + SEED_DOWN_S - CALLING_S)
+            before = log_bytes(founded, "validator1")
+            calls = await _call(address)
+            await bench.answers("validator1")
+        written = log_bytes(founded, "validator1") + bench.output("validator1").stat().st_size
+        during = log_bytes(founded, "validator1") - before
+        seen.note(
+            f"{calls} callers failed in {CALLING_S:g} s", right=calls > 0.9 * CALLS_S * CALLING_S
+        )
+        seen.note(f"{during / 1000:.1f} kB of log meanwhile", right=True)
+        seen.note(
+            f"{written / 1000:.1f} kB written in {SEED_DOWN_S:g} s",
+            right=0 < written < LOG_MOST_BYTES,
+        )
+        seen.note(f"{traces(bench)} exceptions", right=traces(bench) == 0 and all_run(bench))
+    return seen
+
+
+async def _call(address: str) -> int:
+    """Ever new callers of another network, begun one every hundredth second; how many came."""
+    dice, calls = Random(0), 0
+    slots = trio.Semaphore(CALLS_OPEN_MOST)
+
+    async def call(name: str) -> None:
+        with trio.move_on_after(5.0):
+            async with linked(address, NetworkId(bytes(32)), name) as rogue:
+                await rogue.end()
+        slots.release()
+
+    async with trio.open_nursery() as nursery:
+        next_s = trio.current_time()
+        end_s = next_s + CALLING_S
+        while trio.current_time() < end_s:
+            next_s += 1 / CALLS_S
+            await trio.sleep_until(next_s)
+            await slots.acquire()
+            nursery.start_soon(call, f"{dice.random()}")
+            calls += 1
+    return calls
