@@ -60,6 +60,7 @@ class TrainerRole:
             try:
                 result = await self._services.worker.train(job)
             except WorkloadError as error:
+                log.warning("height %d is not trained: %s", job.height, error)
                 return Trained(job, None, str(error))
             except StoreError as error:  # which file it is is nobody else's business
                 log.warning("height %d is not trained: %s", job.height, error)

@@ -1,12 +1,11 @@
 """What a bench takes of disk and memory, compared with what is free before it starts. MB are 10**6 bytes."""
 
 import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from p2pd.errors import UsageError
-from p2pd.io.durable import free_bytes
+from p2pd.io.durable import free_bytes, temporary_directory
 
 MB = 10**6
 GB = 10**9
@@ -27,7 +26,7 @@ class Takes:
 def check_room(bench: str, takes: Takes, sizes_mb: tuple[float, ...]) -> None:
     """Raises UsageError: it would fill the disk or the memory."""
     most_mb = max(sizes_mb or takes.sizes_mb)
-    place = Path(tempfile.gettempdir())
+    place = temporary_directory()
     found = (
         (takes.disk, f"in {place}", free_bytes(place), "a smaller --size, or another TMPDIR"),
         (takes.memory, "of memory", free_memory_bytes(), "a smaller --size"),

@@ -21,8 +21,8 @@ from p2pd.bench.suite import Options
 from p2pd.errors import P2pError
 
 SIZES_MB = (0.94, 100.0, 400.0)
-TAKES = Takes(disk=26, memory=7, sizes_mb=SIZES_MB)
-"""Seven models in memory; on disk each validator has a base, a head and four updates, each trainer three files."""
+TAKES = Takes(disk=75, memory=7, sizes_mb=SIZES_MB)
+"""Seven models in memory; on disk, as measured, what seven nodes keep of heads and updates in three windows."""
 STEPS = ("publish", "fetch", "screen", "merge", "evaluate", "vote", "adopt")
 """One ends where the next begins."""
 MB = 1e6

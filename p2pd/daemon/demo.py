@@ -26,7 +26,7 @@ from p2pd.daemon.publish import (
     publish,
 )
 from p2pd.errors import P2pError, UsageError
-from p2pd.io.durable import storing
+from p2pd.io.durable import storing, temporary_directory
 from p2pd.io.keys import Ed25519Signer, create_key
 from p2pd.lifeline import tied
 
@@ -108,8 +108,9 @@ def demo(options: DemoOptions) -> int:
 def _directory(options: DemoOptions) -> Path:
     """Raises UsageError or StoreError: there can be no demo there."""
     if options.directory is None:
-        with storing(Path(tempfile.gettempdir())):
-            return Path(tempfile.mkdtemp(prefix="p2pd-demo-"))
+        place = temporary_directory()
+        with storing(place):
+            return Path(tempfile.mkdtemp(prefix="p2pd-demo-", dir=place))
     directory = options.directory.absolute()
     with storing(directory):
         if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):

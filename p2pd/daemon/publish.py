@@ -4,10 +4,11 @@ The workload is built once, in its own process. Seconds here are milliseconds in
 factors millionths.
 """
 
+import json
 import secrets
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import trio
@@ -37,6 +38,8 @@ from p2pd.wire.records import seal_revision
 
 RECORD_SUFFIX = ".revision.cbor"
 HEAD_SUFFIX = ".head.safetensors"
+MOST = 10**12
+"""Of any setting, so that its millionths are a number of 64 bits."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -211,7 +214,37 @@ def _check(request: PublishRequest, head_file: Path) -> None:
     for path in (request.out, head_file):
         if path.exists():
             raise UsageError(f"{path}: exists already: choose another name, or move it away")
+    _check_config(request.revision.config)
+    _check_size("schedule", request.schedule)
+    _check_size("merge", request.merge)
+    _check_size("outer", request.outer)
+    _check_size("canary", request.canary)
     _parts(request)
+
+
+def _check_config(text: str) -> None:
+    """What every node's worker will read: JSON as all have it, not as Python alone does."""
+    try:
+        found = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"revision.config {text!r:.80}: must be a JSON object, without NaN or Infinity, and not nested deeply"
+        ) from error
+    if not isinstance(found, dict):
+        raise UsageError(f"revision.config {text!r:.80}: must be a JSON object")
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(name)
+
+
+def _check_size(
+    table: str, settings: ScheduleSettings | MergeSettings | OuterSettings | CanarySettings
+) -> None:
+    """Whatever is signed is a whole number of 64 bits, of milliseconds or millionths."""
+    for key, value in asdict(settings).items():
+        if isinstance(value, int | float) and abs(value) > MOST:
+            raise UsageError(f"{table}.{key}: {value} is too large: {MOST} is the most")
 
 
 async def _build(request: PublishRequest, store: FileBlobStore) -> tuple[WorkloadInfo, Manifest]:

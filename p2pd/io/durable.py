@@ -54,6 +54,16 @@ def free_bytes(directory: Path) -> int:
     return status.f_bavail * status.f_frsize
 
 
+def temporary_directory() -> Path:
+    """Raises StoreError: there is none that can be written."""
+    try:
+        return Path(tempfile.gettempdir())
+    except FileNotFoundError as error:
+        raise StoreError(
+            "no directory for temporary files can be written: set TMPDIR to one that can"
+        ) from error
+
+
 def remove_unfinished(directory: Path) -> None:
     """What a crash left under temporary names. Only for whoever alone writes there."""
     for path in sorted(directory.glob(f"{TEMPORARY}*")):

@@ -21,6 +21,7 @@ from p2pd.core.encoding import decode, encode
 from p2pd.core.ids import ArtifactId
 from p2pd.core.work import Inspection, InspectJob, Merged, MergeJob
 from p2pd.errors import LocalError, RemoteError, UnreachableError
+from p2pd.io.durable import temporary_directory
 from p2pd.io.files import ArtifactFiles
 from p2pd.io.frames import read_frame, write_frame
 from p2pd.tensors.calls import (
@@ -194,7 +195,7 @@ class MathProcess:
 def _start(config: MathConfig) -> _Child:
     # subprocess.Popen, not trio.open_process: that starts it in a thread of its own, and when that
     # thread ends, PR_SET_PDEATHSIG kills the process.
-    complaints = tempfile.TemporaryFile()  # noqa: SIM115  closed when the process is killed
+    complaints = tempfile.TemporaryFile(dir=temporary_directory())  # noqa: SIM115  closed when the process is killed
     call_read, call_write = os.pipe()
     answer_read, answer_write = os.pipe()
     numbers = [str(call_read), str(answer_write), str(config.memory_bytes)]

@@ -22,6 +22,7 @@ from p2pd.workload.contract import Lease, Pause, Workload
 from p2pd.workload.heads import read_head, write_state
 from p2pd.workload.protocol import BuildCall, Done, EvaluateCall, InitialCall, TrainCall
 from p2pd.workload.source import find_build, source_digest
+from p2pd.workload.state import require
 from p2pd.workload.updates import Output, write
 
 MILLIONTHS_MAX = 2**53
@@ -57,7 +58,7 @@ class Session:
         if not self._fresh:
             workload = build_workload(self._call.module, json.loads(self._call.config))
         output = Path(os.fsdecode(call.output))
-        return write_state(output, ArtifactKind.HEAD, self._schema, workload.state())
+        return write_state(output, ArtifactKind.HEAD, self._schema, self._state(workload))
 
     def train(self, call: TrainCall, pause: Pause) -> Done:
         started_ns = monotonic_ns()
@@ -79,7 +80,7 @@ class Session:
             )
         own = Path(os.fsdecode(call.own)) if call.own else None
         output = Output(Path(os.fsdecode(call.output)), Path(os.fsdecode(call.base)), own)
-        end = self._workload.state()
+        end = self._state(self._workload)
         manifest = write(output, job, self._schema, end, start)
         if job.remember:
             self._own.remember(job.height, start or base, end, job.remember)
@@ -106,6 +107,11 @@ class Session:
             result.samples,
             tuple(map(millionths, private)),
         )
+
+    def _state(self, workload: Workload) -> Mapping[str, torch.Tensor]:
+        state = workload.state()
+        require(state, self._schema)
+        return state
 
     def _load(self, path: bytes) -> Mapping[str, torch.Tensor]:
         """The tensors are mapped from the file, and hold as long as it does."""

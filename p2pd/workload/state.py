@@ -96,6 +96,24 @@ def load_into(module: nn.Module, state: Mapping[str, torch.Tensor]) -> None:
             tensor.copy_(state[name])
 
 
+def require(state: Mapping[str, torch.Tensor], schema: Schema) -> None:
+    """
+    Raises:
+        WorkloadError: what a workload gave as its state is not what its schema says.
+    """
+    wanted = {tensor.name: tensor for tensor in schema.tensors}
+    missing, foreign = sorted(wanted.keys() - state.keys()), sorted(state.keys() - wanted.keys())
+    if missing or foreign:
+        raise WorkloadError(f"state() is not what schema() says: {_difference(missing, foreign)}")
+    for name, tensor in wanted.items():
+        found = state[name]
+        if (found.dtype, tuple(found.shape)) != (DTYPES[tensor.dtype], tensor.shape):
+            raise WorkloadError(
+                f"state() has {name} as {_short(found.dtype)} {tuple(found.shape)}, schema() said "
+                f"{tensor.dtype} {tensor.shape}: a model keeps its types and shapes"
+            )
+
+
 def _difference(missing: list[str], foreign: list[str]) -> str:
     lack = f"it lacks {missing[0]} ({len(missing)} in all)" if missing else ""
     extra = f"the model has no {foreign[0]} ({len(foreign)} in all)" if foreign else ""

@@ -205,3 +205,29 @@ def test_records_of_another_network_are_said_to_be_so_and_not_to_be_damaged(
         network = chain.setting.genesis.network.hex()[:10]
         assert f": the revision is of network {network}, the genesis of " in ran.err
         assert ran.err.endswith(": name the two that belong together\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--set", "schedule.deadline_s=1e300"], "schedule.deadline_s: 1e+300 is too large"),
+        (["--set", "merge.clip=1e300"], "merge.clip: 1e+300 is too large"),
+        (["--set", f"canary.samples={10**30}"], f"canary.samples: {10**30} is too large"),
+        (["--set", "schedule.deadline_s=-1"], "deadline_ms and check_limit_ms must be positive"),
+        (
+            ["--set", "revision.config=nonsense"],
+            "revision.config 'nonsense': must be a JSON object",
+        ),
+        (["--set", 'revision.config="[1]"'], "revision.config '[1]': must be a JSON object"),
+        (["--config", "lr=NaN"], "without NaN or Infinity"),
+        (["--set", 'revision.config="' + "[" * 30_000 + '"'], "not nested deeply"),
+    ],
+)
+def test_absurd_settings_are_refused_by_name_before_the_workload_is_built(
+    lab: Path, words: list[str], said: str
+) -> None:
+    (lab / "tiny.py").write_text("raise SystemError('it was built')\n")
+    ran = publish(lab, *words)
+    assert ran.code == 2
+    (line,) = ran.err.splitlines()
+    assert said in line

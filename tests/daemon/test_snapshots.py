@@ -17,6 +17,8 @@ from p2pd.sim.run import run_seeded
 from p2pd.sim.shape import FleetShape
 
 WINDOWS = 8
+REPORTS_S = 5.0
+"""Virtual: what the last measurements may take to come in."""
 
 
 def after_a_run(look: Callable[[Node], Awaitable[None]]) -> None:
@@ -26,6 +28,7 @@ def after_a_run(look: Callable[[Node], Awaitable[None]]) -> None:
         async with trio.open_nursery() as nursery:
             fleet = SimFleet(1, FleetShape(windows=WINDOWS, faults=FaultSet.NONE), nursery)
             assert await fleet.run()
+            await trio.sleep(REPORTS_S)
             lane = fleet.lives["validator1"].lane
             assert lane is not None
             assert isinstance(lane._hub, Node)

@@ -21,6 +21,7 @@ from p2pd.core.ids import DecisionId
 from p2pd.core.votes import NO_ROUND, Step
 from p2pd.core.voting.durable import Memory
 from p2pd.daemon import files
+from p2pd.daemon.publish import _check_config
 from p2pd.daemon.settings import load_node
 from p2pd.errors import LocalError, P2pError, RemoteError, StoreError, UsageError, WorkloadError
 from p2pd.io import control, frames
@@ -261,6 +262,7 @@ def pipe_frames(data: bytes, scratch: Scratch) -> None:
     "p2pd.config.names._parse_hex",
     "p2pd.cli.inputs.parse_config",
     "p2pd.cli.revisions._setting",
+    "p2pd.daemon.publish._check_config",
 )
 def words(data: bytes, scratch: Scratch) -> None:
     """What stands on a command line or in a setting."""
@@ -273,6 +275,7 @@ def words(data: bytes, scratch: Scratch) -> None:
         parse_seed,
         _setting,
         lambda text: inputs.parse_config([text]),
+        _check_config,
     ):
         try:
             parse(text)

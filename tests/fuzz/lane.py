@@ -48,13 +48,19 @@ def _options() -> argparse.Namespace:
 
 def _run(name: str, directory: Path, seconds: int) -> bool:
     started_s = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.fuzz.child", name, str(directory), str(seconds)],
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        timeout=seconds + STARTING_S,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.fuzz.child", name, str(directory), str(seconds)],
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            timeout=seconds + STARTING_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        _say(
+            f"{name} FAILED: not over after {error.timeout:g} s: it hangs, or this machine is too busy"
+        )
+        return False
     text = done.stderr.decode(errors="replace")
     found = {unit: pattern.findall(text) for unit, pattern in STATISTICS.items()}
     counts = ", ".join(f"{(counts or ['?'])[-1]:>8} {unit}" for unit, counts in found.items())

@@ -134,6 +134,7 @@ NOT_FROM_OUTSIDE = {
     "p2pd.cli.verify._blobs": "names of files, matched before",
     "p2pd.core.permutation._feistel": "a hash",
     "p2pd.core.trainer.": "a hash",
+    "p2pd.node.relays._lot": "a hash",
     "p2pd.node.node.__init__": "a hash",
     "p2pd.workload.streams.__getitem__": "a hash",
     "p2pd.io.overlay.datagrams._receive_run": "what the kernel says of a datagram",

@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from p2pd.errors import StoreError
-from p2pd.io.durable import TEMPORARY, open_file, storing, write_aside, write_durably
+from p2pd.io.durable import (
+    TEMPORARY,
+    open_file,
+    storing,
+    temporary_directory,
+    write_aside,
+    write_durably,
+)
 
 
 def test_a_file_is_replaced_whole_and_nothing_else_is_left(tmp_path: Path) -> None:
@@ -56,3 +63,14 @@ def test_only_a_regular_file_is_opened_and_a_pipe_holds_nobody_up(tmp_path: Path
     for path, words in ((tmp_path / "pipe", "a pipe or a device"), (tmp_path, "a directory")):
         with pytest.raises(StoreError, match=f"{path}: .*{words}"), storing(path):
             open_file(path)
+
+
+def test_where_nothing_temporary_can_be_written_tmpdir_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def none() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found in []")
+
+    monkeypatch.setattr("tempfile.gettempdir", none)
+    with pytest.raises(StoreError, match="set TMPDIR to one that can"):
+        temporary_directory()

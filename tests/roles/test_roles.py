@@ -246,6 +246,13 @@ def test_a_helper_that_fails_is_an_answer_too(
     assert carried_out(name, Desk(error=error), effect) == answer
 
 
+def test_whoever_runs_a_trainer_reads_why_it_does_not_train(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    carried_out("trainer", Desk(error=WorkloadError("the loss is nan at step 3")), Train(TRAIN))
+    assert caplog.messages == ["height 2 is not trained: the loss is nan at step 3"]
+
+
 @pytest.mark.parametrize(
     ("effect", "answer"),
     [

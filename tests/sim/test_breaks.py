@@ -14,7 +14,7 @@ from p2pd.sim.suite import run_seed
 
 CASES = [
     (Break.LOCK, 1, 7, "I1", "left its lock"),
-    (Break.COUNTING, 1, 1, "I2", "prevotes of weight 2 of 3"),
+    (Break.COUNTING, 3, 0, "I2", "prevotes of weight 2 of 3"),
     (Break.JUDGEMENT, 1, 3, "liveness", "no "),
     (Break.LEASE, 1, 0, "I7", "claims more than its lease"),
     (Break.REPLAY, 2, 2, "I3", "signed for height"),
@@ -22,7 +22,7 @@ CASES = [
     (Break.DURABLE, 1, 0, "I10", "that it has not stored"),
     (Break.EARLY, 1, 0, "window", "while every window was open"),
     (Break.SIGNATURES, 1, 1, "I3", "its author did not sign it"),
-    (Break.TERM, 1, 7, "I10", "contradicts another"),
+    (Break.TERM, 1, 0, "crash", "another node votes with this key"),
     (Break.EVIDENCE, 8, 0, "I1", "has not been named"),
 ]
 """With the windows that it takes and a seed in which it happens."""

@@ -8,7 +8,7 @@ import pytest
 
 from p2pd.core.decision import Decision, Record
 from p2pd.core.derive import merge_job
-from p2pd.core.ids import ArtifactId, DecisionId, PeerId
+from p2pd.core.ids import ArtifactId, DecisionId, PeerId, RevisionId
 from p2pd.core.messages import Candidate
 from p2pd.core.signed import Signed
 from p2pd.core.votes import NO_ROUND, Reason, ReasonKind, Step, Vote
@@ -125,6 +125,24 @@ def test_i02_a_node_that_ends_on_a_lineage_of_its_own_is_seen() -> None:
     made = checkers()
     made.on_end({"validator1": FIRST, "viewer1": SECOND}, finished=True)
     assert found(made) == [("I2", 2)]
+
+
+def test_i03_an_object_of_another_revision_that_is_taken_is_seen() -> None:
+    made, mine = checkers(), vote(None)
+    made.on_heard("validator1", mine, held=True)
+    other = replace(mine, scope=replace(mine.scope, revision=RevisionId(bytes(32))))
+    made.on_heard("validator1", other, held=False)
+    assert made.violations == []
+    made.on_heard("validator1", other, held=True)
+    assert found(made) == [("I3", 2)]
+
+
+def test_what_is_found_of_two_revisions_is_in_one_list() -> None:
+    made = checkers()
+    other = Checkers(7, SETTING, {}, label="r2: ")
+    other.watch_with(made)
+    other.fail("I1", 3, "it went wrong")
+    assert made.violations == [Violation(7, "I1", 3, "r2: it went wrong")]
 
 
 def test_i04_another_head_under_one_height_is_seen() -> None:

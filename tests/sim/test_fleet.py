@@ -11,31 +11,29 @@ from p2pd.sim.fleet import FleetResult, run_fleet
 from p2pd.sim.liars import Lie
 from p2pd.sim.shape import FleetShape
 
-SEEDS = range(2)
-
 
 def rows(result: FleetResult) -> dict[str, Standing]:
     names = {peer: name for name, peer in result.peers.items()}
     return {names[row.peer]: row for row in result.last.state.standing}
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize(("validators", "quorum"), [(1, 1), (3, 2), (4, 3), (7, 5)])
+@pytest.mark.parametrize(
+    ("seed", "validators", "quorum"), [(0, 1, 1), (0, 3, 2), (1, 3, 2), (0, 4, 3), (0, 7, 5)]
+)
 def test_i02_a_fleet_comes_to_its_end_whatever_befalls_it(
     seed: int, validators: int, quorum: int
 ) -> None:
-    shape = FleetShape(validators=validators, quorum=quorum, windows=4)
-    result = run_fleet(seed, shape)
+    result = run_fleet(seed, FleetShape(validators=validators, quorum=quorum, windows=3))
     assert result.checkers.violations == []
-    assert result.last.state.progress.heads == 4
+    assert result.last.state.progress.heads == 3
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_i04_the_outer_state_is_certified_with_each_head_and_survives_all_faults(seed: int) -> None:
     nesterov = OuterRule("nesterov", 500_000, 500_000)
-    result = run_fleet(seed, FleetShape(windows=6, outer=nesterov))
+    result = run_fleet(seed, FleetShape(windows=4, outer=nesterov))
     assert result.checkers.violations == []
-    assert result.last.state.progress.heads == 6
+    assert result.last.state.progress.heads == 4
     chain = result.checkers.chain
     states = [chain[height].header.outer for height in sorted(chain)]
     promoted = [chain[h].header.outcome is Outcome.PROMOTED for h in sorted(chain)]
@@ -59,29 +57,27 @@ def decided(result: FleetResult) -> list[tuple[Decision, Update]]:
 @pytest.mark.parametrize("reconcile", ["rebase", "replace"])
 def test_i07_with_lookahead_no_microshard_counts_twice_whatever_befalls_it(reconcile: str) -> None:
     """The checkers look at every decision: at most once per epoch, and none forgotten."""
+    shape = FleetShape(windows=5, trainers=4, lookahead=1, reconcile=reconcile)
+    result = run_fleet(0, shape)
+    assert result.checkers.violations == []
+    assert result.last.state.progress.heads == 5
     stale = late = 0
-    for seed in range(2):
-        shape = FleetShape(windows=8, trainers=6, lookahead=1, reconcile=reconcile)
-        result = run_fleet(seed, shape)
-        assert result.checkers.violations == []
-        assert result.last.state.progress.heads == 8
-        for previous, update in decided(result):
-            stale += update.base != previous.state.plan.base
-            late += update.plan != previous.id
-    assert stale > 10  # trained while the decision before was being made
+    for previous, update in decided(result):
+        stale += update.base != previous.state.plan.base
+        late += update.plan != previous.id
+    assert stale > 3  # trained while the decision before was being made
     assert late < stale
 
 
 @pytest.mark.parametrize("lie", [Lie.REPLAY, Lie.TWICE, Lie.GREED])
 def test_i07_with_lookahead_liars_count_no_more_than_without(lie: Lie) -> None:
-    shape = FleetShape(windows=6, lookahead=1, liars=(("trainer1", lie),), faults=FaultSet.NONE)
+    shape = FleetShape(windows=4, lookahead=1, liars=(("trainer1", lie),), faults=FaultSet.NONE)
     assert run_fleet(0, shape).checkers.violations == []
 
 
-@pytest.mark.parametrize("seed", range(1))
 @pytest.mark.parametrize("faults", [one for one in FaultSet if one is not FaultSet.ALL])
-def test_each_set_of_faults_is_survived(seed: int, faults: FaultSet) -> None:
-    result = run_fleet(seed, FleetShape(windows=3, faults=faults))
+def test_each_set_of_faults_is_survived(faults: FaultSet) -> None:
+    result = run_fleet(0, FleetShape(windows=2, faults=faults))
     assert result.checkers.violations == []
 
 
@@ -96,8 +92,7 @@ def lying(name: str, lie: Lie, seed: int, faults: FaultSet = FaultSet.NONE) -> F
     return result
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("lie", [Lie.GARBAGE, Lie.GREED])
+@pytest.mark.parametrize(("seed", "lie"), [(0, Lie.GARBAGE), (1, Lie.GREED)])
 def test_i11_a_trainer_that_harms_again_and_again_is_quarantined(seed: int, lie: Lie) -> None:
     result = lying("trainer1", lie, seed)
     row = rows(result)["trainer1"]
@@ -107,16 +102,14 @@ def test_i11_a_trainer_that_harms_again_and_again_is_quarantined(seed: int, lie:
     assert result.last.state.plan.lease_of(row.peer) is None
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_i06_a_reducer_with_wrong_merges_changes_nothing_but_its_standing(seed: int) -> None:
-    result = lying("reducer1", Lie.WRONG_MERGE, seed)
+def test_i06_a_reducer_with_wrong_merges_changes_nothing_but_its_standing() -> None:
+    result = lying("reducer1", Lie.WRONG_MERGE, 0)
     row = rows(result)["reducer1"]
     assert row.wrong_merges >= 3
     assert row.quarantined_until > 0
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("lie", [Lie.TWICE, Lie.REPLAY])
+@pytest.mark.parametrize(("seed", "lie"), [(0, Lie.TWICE), (1, Lie.REPLAY)])
 def test_i07_a_second_or_an_old_update_counts_once_and_holds_up_nobody(seed: int, lie: Lie) -> None:
     row = rows(lying("trainer1", lie, seed))["trainer1"]
     assert row.delivered + row.missed == 8

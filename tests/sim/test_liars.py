@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from p2pd.core import pool, standing
 from p2pd.sim.faults import FaultSet
 from p2pd.sim.liars import REDUCERS_LIES, TRAINERS_LIES, VALIDATORS_LIES, Lie, draw_liars
 from p2pd.sim.shape import FleetShape
@@ -51,6 +52,7 @@ def test_a_seed_draws_the_same_liars_each_time_and_none_where_none_are_asked_for
         (Lie.HOARD, Lie.CONFIDE, Lie.LATE),
         (Lie.CENSOR, Lie.TWICE, Lie.ABSENT),
         (Lie.TURNCOAT, Lie.GREED, Lie.WRONG_MERGE),
+        (Lie.BABBLE, Lie.FLOOD, Lie.ABSENT),
     ],
     ids=lambda lies: lies[0].value,
 )
@@ -61,3 +63,23 @@ def test_i01_liars_of_every_role_at_a_time_change_nothing(lies: tuple[Lie, Lie, 
     result = run_seed(shape, 1)
     assert result.violations == ()
     assert result.decisions > 2
+
+
+FLOODED = FleetShape(windows=1, faults=FaultSet.NONE, liars=(("trainer2", Lie.FLOOD),))
+
+
+def test_i09_without_its_limit_what_a_flood_fills_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run_seed(FLOODED, 0).violations == ()
+    monkeypatch.setitem(pool.MOST_PER_AUTHOR, "release", 100)
+    found = {(one.invariant, one.what) for one in run_seed(FLOODED, 0).violations}
+    assert ("I9", "validator1 holds 12 objects of kind release of one author") in found
+
+
+def test_i11_without_its_rule_that_nobody_is_quarantined_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shape = FleetShape(windows=3, faults=FaultSet.NONE, liars=(("trainer2", Lie.GARBAGE),))
+    assert run_seed(shape, 0).violations == ()
+    monkeypatch.setattr(standing, "QUARANTINE_BELOW", 0)
+    found = {(one.invariant, one.what) for one in run_seed(shape, 0).violations}
+    assert ("I11", "a stranger or liar is not in quarantine after 3 misdeeds") in found

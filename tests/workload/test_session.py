@@ -1,5 +1,6 @@
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -178,3 +179,24 @@ def test_losses_become_millionths_within_bounds() -> None:
     assert millionths(0.1234567) == 123457
     assert millionths(1e300) == 2**53
     assert millionths(-1e300) == -(2**53)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda state: {**state, "0.bias": torch.zeros(9, 9)}, r"state\(\) has 0.bias as float32"),
+        (lambda state: {**state, "0.bias": state["0.bias"].double()}, "as float64"),
+        (lambda state: {**state, "extra": torch.zeros(1)}, "the model has no extra"),
+        (lambda state: {}, "it lacks 0.bias"),
+    ],
+)
+def test_a_model_that_changes_its_shapes_is_refused_in_words_of_its_owner(
+    tmp_path: Path, spoil: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]], said: str
+) -> None:
+    session = Session(DIGITS)
+    base = initial(session, tmp_path / "base")
+    workload = session._workload
+    state = workload.state
+    workload.state = lambda: spoil(dict(state()))  # type: ignore[method-assign]
+    with pytest.raises(WorkloadError, match=said):
+        train(session, base, tmp_path / "update")

@@ -28,6 +28,8 @@ from p2pd.io.overlay._aioquic172_in import (
 
 GRANULARITY_S = 0.001
 """Of timers (RFC 9002 6.1.2)."""
+LATE_MAX_S = 0.02
+"""No more than what was due in so long goes at once, however late a timer comes."""
 BULK_PACKETS = 32
 """Where so many come between two acknowledgements,"""
 BULK_ACK_S = 0.004
@@ -50,12 +52,28 @@ class GranularPacer(QuicPacketPacer):
     """Lets go at once what is due within the granularity of timers (RFC 9002 7.7).
 
     The original stops after 16 packets, however short the round trip: on a fast path each waits
-    for a timer that is due at once.
+    for a timer that is due at once. And it forgets what became due while a packet was held back and
+    the timer came late, as it does where others want the processor too.
     """
+
+    _held = False
+    """There was more to send at the last look than was due."""
 
     def update_rate(self, congestion_window: int, smoothed_rtt: float) -> None:
         super().update_rate(congestion_window, smoothed_rtt)
         self.bucket_max = max(self.bucket_max, GRANULARITY_S)
+
+    def next_send_time(self, now: float) -> float | None:  # type: ignore[override]  # as it is
+        at_s = super().next_send_time(now)
+        self._held = at_s is not None
+        return at_s
+
+    def update_bucket(self, now: float) -> None:
+        usual_s = self.bucket_max
+        if self._held:
+            self.bucket_max = max(usual_s, min(now - self.evaluation_time, LATE_MAX_S))
+        super().update_bucket(now)
+        self.bucket_max = usual_s
 
     def may_send(self, most: int) -> int:
         """How many packets may go at the time of the last look at the bucket, up to most."""

@@ -24,7 +24,7 @@ async def open_socket(listen: str) -> socket.socket:
         family, kind, protocol, _, address = found[0]
         udp = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise UsageError(f"overlay.listen {listen}: {error}") from error
+        raise UsageError(f"overlay.listen {listen}: {error.strerror}: look at the host") from error
     try:
         udp.setblocking(False)
         for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
@@ -35,7 +35,9 @@ async def open_socket(listen: str) -> socket.socket:
         udp.bind(address)
     except OSError as error:
         udp.close()
-        raise UsageError(f"overlay.listen {listen}: {error}; choose another address") from error
+        raise UsageError(
+            f"overlay.listen {listen}: {error.strerror}: choose another address"
+        ) from error
     return udp
 
 

@@ -13,7 +13,7 @@ from p2pd.io.overlay._aioquic172 import (
     ALPN,
     Quic,
 )
-from p2pd.io.overlay._aioquic172_out import BULK_ACK_S, GRANULARITY_S, GranularPacer
+from p2pd.io.overlay._aioquic172_out import BULK_ACK_S, GRANULARITY_S, LATE_MAX_S, GranularPacer
 from tests.io.overlay.bench import LIMITS, identity
 from tests.io.overlay.pair import (
     ALICE,
@@ -300,6 +300,24 @@ def test_on_a_long_path_both_pacers_spread_what_is_sent(own: bool) -> None:
     pacer = (GranularPacer if own else QuicPacketPacer)(max_datagram_size=1200)
     pacer.update_rate(2**20, 0.1)
     assert released(pacer, 1.0) == 16
+
+
+@pytest.mark.parametrize(
+    ("held", "late_s", "due_s"),
+    [(True, 0.015, 0.015), (True, 1.0, LATE_MAX_S), (False, 0.015, GRANULARITY_S)],
+)
+def test_what_was_due_while_a_timer_was_late_goes_at_once_if_it_was_held_back(
+    held: bool, late_s: float, due_s: float
+) -> None:
+    pacer = GranularPacer(max_datagram_size=1200)
+    pacer.update_rate(2**20, 0.02)
+    released(pacer, 1.0)  # all that is due: the next one is held back
+    if not held:
+        assert pacer.next_send_time(1.002) is None  # there is nothing more to send
+        while pacer.bucket_time > 0:
+            pacer.update_after_send(1.002)
+    packets = released(pacer, 1.002 + late_s) if not held else released(pacer, 1.0 + late_s)
+    assert packets == pytest.approx(due_s * 2**20 / 0.02 / 1200, abs=2)
 
 
 def released(pacer: QuicPacketPacer, now_s: float) -> int:
