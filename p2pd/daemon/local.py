@@ -91,12 +91,16 @@ class LocalFleet:
                 output = self.output(node.name)
                 raise P2pError(f"{node.name} has ended: {last_words(output)} (see {output})")
 
+    async def ask(self, node: NodeProcess) -> Status | None:
+        """None while it does not answer."""
+        return await trio.to_thread.run_sync(status_of, node.data_dir)
+
     async def ask_all(self) -> dict[str, Status]:
         """The status of each node that answers."""
         statuses: dict[str, Status] = {}
 
         async def ask_one(node: NodeProcess) -> None:
-            status = await trio.to_thread.run_sync(status_of, node.data_dir)
+            status = await self.ask(node)
             if status is not None:
                 statuses[node.name] = status
 

@@ -327,7 +327,7 @@ class FileBlobStore:
         quota, disk = self._quota_lack(size_bytes), self._disk_lack(size_bytes - on_disk_bytes)
         lacking = max(quota, disk)
         victims: list[Victim] = []
-        for victim in self._collectable():
+        for victim in self._collectable() if lacking > 0 else ():
             if lacking <= 0:
                 break
             victims.append(victim)
@@ -367,7 +367,7 @@ class FileBlobStore:
         return held + size_bytes - self._settings.quota_bytes
 
     def _disk_lack(self, size_bytes: int) -> int:
-        promised = sum(entry.missing_bytes for entry in self._entries.values())
+        promised = sum(one.missing_bytes for one in self._entries.values() if not one.complete)
         promised += sum(size - size_of(path) for path, size in self._outputs.items())
         free = self._disk_free(self._directory)
         return promised + size_bytes + self._settings.reserve_bytes - free

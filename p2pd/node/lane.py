@@ -30,7 +30,7 @@ from p2pd.core.voting import exchange
 from p2pd.core.voting.events import PeerHeard
 from p2pd.errors import NoRoomError, RemoteError, StoreError, UnreachableError
 from p2pd.node.asking import ask_for_choices
-from p2pd.node.catch_up import CatchUp
+from p2pd.node.catch_up import OWN_S, CatchUp
 from p2pd.node.chronicle import Chronicle
 from p2pd.node.driver import Inbox, drive
 from p2pd.node.fork_watch import ForkWatch
@@ -225,7 +225,9 @@ class Lane:
     async def fetch_choices(self, value: DecisionId, holders: Sequence[PeerId]) -> bytes | None:
         """Asks again and again until somebody has those that were voted on, or the height is over."""
         height = self.pool.height
-        while self.pool.height == height:
+        # Votes for a value may come before this node has derived it itself.
+        await trio.sleep(OWN_S)
+        while self.pool.height == height and self.role.choices_of(value) is None:
             found = await ask_for_choices(
                 self._hub.transport, self.setting.revision.id, value, holders
             )
@@ -288,10 +290,7 @@ class Lane:
         if isinstance(content, Update):
             self.steps.note(Step.PUBLISH, trio.current_time())
             self._guard(content.artifact)
-        if source is None:
-            self._neighbours.tell(signed)
-        else:
-            self._relays.add(signed, source)
+        self._relays.add(signed, source)
         if signed.kind == "report":
             self._reports.add(signed)
         else:

@@ -28,7 +28,7 @@ def is_for(kind: str, link: Link) -> bool:
 
 @dataclass(slots=True, eq=False)
 class Relay:
-    """Another's object, to be passed on."""
+    """An object on its way to others."""
 
     signed: Signed[Any]
     have: set[PeerId]
@@ -76,26 +76,23 @@ class Neighbours:
             if VALIDATOR in link.hello.roles:
                 self._transport.send(link.peer, message)
 
-    def tell(self, signed: Signed[Any]) -> None:
-        """An object that was made here, to those that need it."""
-        message = dump_talk(Objects((dump(signed),)))
-        for link in self._transport.links():
-            if is_for(signed.kind, link):
-                self._transport.send(link.peer, message)
-
     def pass_on(self, relays: Sequence[Relay]) -> None:
-        """Objects of others, to those that need them and may not have them."""
+        """To those that need them and may not have them."""
         # Nobody waits for a report: who does not get it from its author or a few others reconciles.
-        few = {link.peer for link in self._next_few()} if _any_for_all(relays) else set()
+        crowd = {relay.signed.id for relay in relays if self._is_for_few(relay.signed)}
+        few = {link.peer for link in self._next_few()} if crowd else set()
         for link in self._transport.links():
             wanted = [
                 relay.signed
                 for relay in relays
                 if link.peer not in relay.have
                 and is_for(relay.signed.kind, link)
-                and (relay.signed.kind not in FOR_ALL or link.peer in few)
+                and (relay.signed.id not in crowd or link.peer in few)
             ]
             self.send(link, wanted)
+
+    def _is_for_few(self, signed: Signed[Any]) -> bool:
+        return signed.kind in FOR_ALL and signed.signer != self._transport.peer
 
     def send(self, link: Link, objects: Sequence[Signed[Any]]) -> int:
         """In as few messages as they fit in. Returns how many objects."""
@@ -117,7 +114,3 @@ class Neighbours:
         first = self._told % len(links)
         self._told += FEW
         return (*links, *links)[first : first + FEW]
-
-
-def _any_for_all(relays: Sequence[Relay]) -> bool:
-    return any(relay.signed.kind in FOR_ALL for relay in relays)

@@ -17,6 +17,8 @@ PAUSE_S = 0.04
 """At most."""
 URGENT = frozenset({"vote", "proposal", "evidence"})
 """Kinds that are passed on at once: a quorum waits for them."""
+UNHURRIED = frozenset({"report"})
+"""Kinds of which one's own wait as well."""
 
 
 class Relays:
@@ -28,9 +30,11 @@ class Relays:
         self._waiting: dict[ObjectId, Relay] = {}
         self._begun = trio.Event()
 
-    def add(self, signed: Signed[Any], source: PeerId) -> None:
-        relay = Relay(signed, {source, signed.signer})
-        if signed.kind in URGENT:
+    def add(self, signed: Signed[Any], source: PeerId | None) -> None:
+        """source is None where it was made here."""
+        relay = Relay(signed, {source or self._me, signed.signer})
+        own = source is None and signed.kind not in UNHURRIED
+        if own or signed.kind in URGENT:
             self._neighbours.pass_on([relay])
             return
         self._waiting[signed.id] = relay

@@ -125,15 +125,16 @@ class ArtifactWriter:
         """
         self._write(memoryview(np.ascontiguousarray(elements).reshape(-1).view(np.uint8).data))
 
-    def finish(self) -> Manifest:
-        """Puts all of it on stable storage."""
+    def finish(self, *, synced: bool = True) -> Manifest:
+        """Puts all of it on stable storage, if it is to last."""
         if self._written_bytes != self._layout.size_bytes:
             raise LocalError(
                 f"{self._path}: wrote {self._written_bytes} of {self._layout.size_bytes} bytes"
             )
         with _storing(self._path):
             self._file.flush()
-            os.fsync(self._file.fileno())
+            if synced:
+                os.fsync(self._file.fileno())
         if self._written_bytes % CHUNK_BYTES:
             self._chunks.append(self._hash.digest())
         self._finished = True
@@ -175,7 +176,12 @@ def sync_directory(path: Path) -> None:
 
 
 def write_artifact(
-    path: Path, kind: ArtifactKind, schema: Schema, arrays: Mapping[str, Stored]
+    path: Path,
+    kind: ArtifactKind,
+    schema: Schema,
+    arrays: Mapping[str, Stored],
+    *,
+    synced: bool = True,
 ) -> Manifest:
     """Writes whole tensors, by name, as the schema orders them; -0.0 is written as 0.0.
 
@@ -200,4 +206,4 @@ def write_artifact(
                     f"the schema says {tensor.dtype} {list(tensor.shape)}"
                 )
             writer.write(canonical_zero(array, tensor.dtype))
-        return writer.finish()
+        return writer.finish(synced=synced)

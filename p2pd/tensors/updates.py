@@ -75,7 +75,8 @@ def write_update(
             parts[tensor.name + suffix] = array if suffix else array.reshape(tensor.shape)
         became = decode(encode(origin + decoded, tensor.dtype), tensor.dtype)
         left[tensor.name] = (steps - (became - origin)).astype(np.float32).reshape(tensor.shape)
-    return write_artifact(path, ArtifactKind.UPDATE, codec.file, parts), left
+    # It counts for one window: a power cut costs no more than that.
+    return write_artifact(path, ArtifactKind.UPDATE, codec.file, parts, synced=False), left
 
 
 def _values(tensor: TensorSpec, base: TensorFile, index: int, trained: Trained) -> Stored:

@@ -17,7 +17,7 @@ from p2pd.core.validator.body import dump_body
 from p2pd.core.voting.exchange import Inventory
 from p2pd.core.work import OuterRule
 from p2pd.errors import RemoteError
-from p2pd.node.catch_up import LEAP_HEIGHTS
+from p2pd.node.catch_up import LEAP_HEIGHTS, OWN_S
 from p2pd.node.heads import KEPT_HEADS
 from p2pd.ports import Link, Table
 from p2pd.wire.envelope import dump, seal
@@ -392,6 +392,27 @@ def test_choices_that_were_not_voted_on_are_asked_of_the_next_holder() -> None:
         liars[1].role.choices[SECOND.id] = dump_body(SECOND)
         holders = [each.node.transport.peer for each in liars]
         assert await one.lane.fetch_choices(SECOND.id, holders) == SECOND.choices
+
+    on_bench(main)
+
+
+def test_choices_from_which_this_node_derives_the_value_itself_are_asked_of_nobody() -> None:
+    async def main(bench: Bench) -> None:
+        one = await with_chain(bench, "one", FIRST)
+        holder = await with_chain(bench, "holder", FIRST, who=1)
+        await bench.link(one, holder)
+        await trio.sleep(0.5)
+        holder.role.choices[SECOND.id] = dump_body(SECOND)
+        found: list[bytes | None] = []
+
+        async def fetch() -> None:
+            found.append(await one.lane.fetch_choices(SECOND.id, [holder.node.transport.peer]))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(fetch)
+            await trio.sleep(OWN_S / 2)
+            one.role.choices[SECOND.id] = dump_body(SECOND)
+        assert found == [None]
 
     on_bench(main)
 

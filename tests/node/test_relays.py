@@ -80,7 +80,7 @@ def wire() -> Wire:
     return Wire({**dict.fromkeys(OTHERS, "validator"), AUTHOR: "trainer"})
 
 
-def relayed(wire: Wire, *heard: tuple[Signed[Any], PeerId], at_once: bool = False) -> None:
+def relayed(wire: Wire, *heard: tuple[Signed[Any], PeerId | None], at_once: bool = False) -> None:
     """An object and who sent it, one after the other; waits until all is passed on."""
 
     async def main() -> None:
@@ -90,7 +90,7 @@ def relayed(wire: Wire, *heard: tuple[Signed[Any], PeerId], at_once: bool = Fals
             nursery.start_soon(relays.run)
             await trio.testing.wait_all_tasks_blocked()
             for signed, source in heard:
-                if signed.id in seen:
+                if signed.id in seen and source is not None:
                     relays.came_again(signed, source)
                 else:
                     relays.add(signed, source)
@@ -132,6 +132,18 @@ def test_a_report_goes_on_to_a_few_of_all_neighbours() -> None:
     relayed(mine, (report, OTHERS[0]))
     assert len(mine.roles) > FEW
     assert 0 < len(mine.sent) <= FEW
+
+
+def test_what_is_made_here_goes_out_at_once_but_for_reports_which_go_to_all() -> None:
+    mine = Wire(dict.fromkeys([*OTHERS, *(one.peer for one in TRAINERS)], "validator"))
+    relayed(mine, (update(FIRST, TRAINERS[0]), None), at_once=True)
+    assert len(mine.sent) == len(mine.roles) - 1  # all but its author
+    mine.sent.clear()
+    report = seal(VALIDATORS[0], "report", SETTING.scope(1), Report(FIRST.head, 1, 1, 1))
+    relayed(mine, (report, None), at_once=True)
+    assert mine.sent == []
+    relayed(mine, (report, None))
+    assert len(mine.sent) == len(mine.roles) > FEW
 
 
 def decided(tips: dict[PeerId, tuple[int, DecisionId]]) -> dict[PeerId, type]:

@@ -1,4 +1,5 @@
 import json
+import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -275,3 +276,23 @@ def test_the_first_tensor_that_differs_from_the_schema_is_named(
     write_artifact(tmp_path / "file", ArtifactKind.HEAD, other, arrays)
     with pytest.raises(RemoteError, match=complaint):
         TensorFile(tmp_path / "file").require(SCHEMA)
+
+
+def test_i10_what_is_to_last_is_on_stable_storage_and_an_update_need_not_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    fsync = os.fsync
+
+    def note(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_size)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    schema = Schema((TensorSpec("bias", "F32", (2,), False),))
+    arrays = {"bias": np.zeros(2, np.float32)}
+    made = write_artifact(tmp_path / "head", ArtifactKind.HEAD, schema, arrays)
+    assert synced == [made.size_bytes]
+    made = write_artifact(tmp_path / "update", ArtifactKind.UPDATE, schema, arrays, synced=False)
+    assert len(synced) == 1
+    assert (tmp_path / "update").stat().st_size == made.size_bytes
