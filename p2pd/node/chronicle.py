@@ -1,6 +1,5 @@
 """One revision's decisions in the ledger: what was adopted, what was voted, what this node published."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from p2pd.core.decision import Decision, Record
@@ -30,6 +29,8 @@ class Chronicle:
         self._lookahead = setting.revision.schedule.lookahead
         """So many heights before the open one may own updates still be decided."""
         self._network: NetworkId = setting.genesis.network
+        self.unsaved: list[Signed[Report]] = []
+        """Reports that wait to be stored."""
         self._genesis = Record(genesis_decision(setting), None)
 
     async def last(self) -> Decision:
@@ -141,16 +142,21 @@ class Chronicle:
         objects = [self._opened(data) for _, data in rows]
         return tuple(one for one in objects if one.author == author)
 
-    async def keep_reports(self, reports: Iterable[Signed[Report]]) -> None:
+    async def save_reports(self) -> None:
+        reports = list(self.unsaved)
         writes = []
         for report in reports:
             key = place(self._revision, report.scope.height) + report.signer
             writes.append(Write(Table.REPORTS, key, dump(report)))
         await self._ledger.commit(writes)
+        del self.unsaved[: len(reports)]
 
     def reports(self, height: int) -> tuple[Signed[Report], ...]:
+        """Those that are not stored yet as well."""
         rows = self._ledger.scan(Table.REPORTS, place(self._revision, height))
-        return tuple(self._opened(data) for _, data in rows)
+        found = {report.signer: report for report in (self._opened(data) for _, data in rows)}
+        found |= {one.signer: one for one in self.unsaved if one.scope.height == height}
+        return tuple(found.values())
 
     def _opened(self, data: bytes) -> Signed[Any]:
         try:

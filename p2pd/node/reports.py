@@ -13,11 +13,10 @@ PAUSE_S = 1.0
 class Reports:
     def __init__(self, chronicle: Chronicle) -> None:
         self._chronicle = chronicle
-        self._waiting: list[Signed[Report]] = []
         self._begun = trio.Event()
 
     def add(self, report: Signed[Report]) -> None:
-        self._waiting.append(report)
+        self._chronicle.unsaved.append(report)
         self._begun.set()
 
     async def run(self) -> None:
@@ -25,6 +24,5 @@ class Reports:
         while True:
             await self._begun.wait()
             await trio.sleep(PAUSE_S)
-            reports, self._waiting = self._waiting, []
             self._begun = trio.Event()
-            await self._chronicle.keep_reports(reports)
+            await self._chronicle.save_reports()

@@ -106,8 +106,12 @@ def test_of_each_validator_one_report_is_kept_per_height() -> None:
         return seal(VALIDATORS[who], "report", SETTING.scope(1), content)
 
     async def main(_: MemoryLedger, chronicle: Chronicle) -> None:
-        await chronicle.keep_reports([report(0, 1)])
-        await chronicle.keep_reports([report(0, 1), report(1, 2)])
+        chronicle.unsaved += [report(0, 1)]
+        await chronicle.save_reports()
+        chronicle.unsaved += [report(0, 1), report(1, 2)]
+        assert sorted(one.content.metric for one in chronicle.reports(1)) == [1, 2]
+        await chronicle.save_reports()
+        assert chronicle.unsaved == []
         assert sorted(one.content.metric for one in chronicle.reports(1)) == [1, 2]
         assert chronicle.reports(2) == ()
 
