@@ -52,3 +52,21 @@ def test_what_was_started_by_another_does_not_begin() -> None:
     command = [sys.executable, "-m", "p2pd.lifeline", str(os.getppid()), "this"]
     done = subprocess.run(command, capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (ORPHANED, b"", b"")
+
+
+TIED_OTHERWISE = {
+    "p2pd/lifeline.py": "it is what ties",
+    "p2pd/io/worker.py": "p2pd.workload.serve ends with its parent",
+    "p2pd/io/math.py": "p2pd.tensors.serve does",
+    "p2pd/daemon/processes.py": "p2pd.daemon.tied does; the nodes of fleet up are to stay",
+}
+
+
+def test_every_process_that_is_started_here_is_tied() -> None:
+    root = Path(__file__).parents[1]
+    starting = {
+        path.relative_to(root).as_posix()
+        for path in (root / "p2pd").rglob("*.py")
+        if "sys.executable" in path.read_text(encoding="utf-8")
+    }
+    assert starting == set(TIED_OTHERWISE)
