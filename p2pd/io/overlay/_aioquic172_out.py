@@ -63,7 +63,7 @@ class GranularPacer(QuicPacketPacer):
         super().update_rate(congestion_window, smoothed_rtt)
         self.bucket_max = max(self.bucket_max, GRANULARITY_S)
 
-    def next_send_time(self, now: float) -> float | None:  # type: ignore[override]  # as it is
+    def next_send_time(self, now: float) -> float | None:  # type: ignore[override]  # so does the original
         at_s = super().next_send_time(now)
         self._held = at_s is not None
         return at_s
