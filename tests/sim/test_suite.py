@@ -100,7 +100,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_no_worker_outlives_the_process_that_asked_for_the_seeds(
     tmp_path: Path, number: signal.Signals
 ) -> None:
