@@ -4,7 +4,17 @@ from itertools import pairwise
 
 import pytest
 
-from p2pd.sim.drawing import CALM_AFTER_S, CALM_BEFORE_S, Named, draw_faults, draw_split
+from p2pd.node.peer_table import FUTURE_MS
+from p2pd.sim.clock import SKEW_MOST
+from p2pd.sim.drawing import (
+    CALM_AFTER_S,
+    CALM_BEFORE_S,
+    TRUE_QUARTZ,
+    Named,
+    draw_faults,
+    draw_quartz,
+    draw_split,
+)
 from p2pd.sim.ends import IDLE_S
 from p2pd.sim.faults import (
     CommitCrash,
@@ -50,6 +60,18 @@ def test_faults_come_in_order_and_are_over_in_time(seed: int) -> None:
             assert cut.partition.left
             assert cut.partition.right
             assert cut.partition.left | cut.partition.right == set(NAMES)
+
+
+def test_clocks_of_a_fleet_differ_by_less_than_peer_records_bear_and_only_as_a_fault() -> None:
+    quartzes = [draw_quartz(seed, name, FaultSet.CLOCK) for seed in SEEDS for name in NAMES]
+    assert quartzes == [draw_quartz(seed, name, FaultSet.ALL) for seed in SEEDS for name in NAMES]
+    assert all(abs(one.rate - 1.0) <= SKEW_MOST for one in quartzes)
+    rates = [one.rate for one in quartzes]
+    assert min(rates) < 1.0 - SKEW_MOST / 2
+    assert max(rates) > 1.0 + SKEW_MOST / 2
+    walls_ms = [one.wall_s(3600.0) * 1000 for one in quartzes]
+    assert max(walls_ms) - min(walls_ms) < FUTURE_MS
+    assert draw_quartz(0, NAMES[0], FaultSet.NETWORK) == TRUE_QUARTZ
 
 
 def test_a_set_of_faults_has_only_its_kinds() -> None:

@@ -7,6 +7,7 @@ import trio
 from p2pd.core.hello import Hello
 from p2pd.core.ids import NetworkId, PeerId
 from p2pd.errors import LocalError, RemoteError, UnreachableError
+from p2pd.sim.clock import KEPT, Skew
 from p2pd.sim.ends import IDLE_S, MESSAGE_BYTES, QUEUE_BYTES
 from p2pd.sim.links import LinkFaults, Partition
 from p2pd.sim.network import DIAL_S, MemoryNetwork
@@ -332,3 +333,23 @@ def test_it_keeps_the_contract(
         await clause(lambda name, hello: network.join(name, peer(name), hello))
 
     assert run_seeded(0, main, 60.0)
+
+
+def test_a_node_hears_by_its_own_clock_whoever_causes_it() -> None:
+    async def scenario(bench: Bench) -> None:
+        alice = await bench.start("alice")
+        KEPT.set(Skew(1.01, 5000.0))
+        bob = await bench.start("bob")
+        KEPT.set(Skew(0.99, 9000.0))  # this task is neither of them
+        await alice.transport.connect(bob.transport.address, peer("bob"))
+        assert alice.transport.send(peer("bob"), b"to bob")
+        assert bob.transport.send(peer("alice"), b"to alice")
+        await alice.transport.request(peer("bob"), b"hello", limit_bytes=5)
+        bob.transport.disconnect(peer("alice"), "enough")
+        await trio.sleep(1.0)
+        for node, started_s in ((alice, 0.0), (bob, 5000.0)):
+            assert node.handler.of("received") != []
+            assert node.handler.of("disconnected") == ["enough"]
+            assert all(started_s <= at_s < started_s + 10.0 for at_s, *_ in node.handler.log)
+
+    run(scenario)
