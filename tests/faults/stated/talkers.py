@@ -1,6 +1,6 @@
 """Peers that talk to a node as its neighbours do, all in one process, until it is killed. Seconds.
 
-python -m tests.faults.stated.talkers PEERS ADDRESS NETWORK TERM EXPERIMENT REVISION HEIGHT
+python -m tests.faults.stated.talkers PEERS ADDRESS NETWORK TERM EXPERIMENT REVISION HEIGHT GENESIS_DECISION
 """
 
 import sys
@@ -15,9 +15,9 @@ from tests.hostile.rogue import linked
 BEAT_S = 0.5
 
 
-async def talk(target: Target, name: str) -> None:
+async def talk(target: Target, name: str, genesis: DecisionId) -> None:
     heartbeat = (
-        dump_talk(Tip(target.revision, 0, DecisionId(bytes(32)))),
+        dump_talk(Tip(target.revision, 0, genesis)),
         dump_talk(Inventory(target.revision, target.height, ())),
     )
     while True:
@@ -28,11 +28,12 @@ async def talk(target: Target, name: str) -> None:
                 await trio.sleep(BEAT_S)
 
 
-async def crowd(peers: int, target: Target) -> None:
+async def crowd(peers: int, target: Target, genesis: DecisionId) -> None:
     async with trio.open_nursery() as nursery:
         for number in range(peers):
-            nursery.start_soon(talk, target, f"talker {number}")
+            nursery.start_soon(talk, target, f"talker {number}", genesis)
 
 
 if __name__ == "__main__":
-    trio.run(crowd, int(sys.argv[1]), Target(sys.argv[2:]))
+    *words, decision = sys.argv[2:]
+    trio.run(crowd, int(sys.argv[1]), Target(words), DecisionId(bytes.fromhex(decision)))
