@@ -12,9 +12,7 @@ from torch.utils.data import DataLoader
 
 from p2pd import Learner, Workload, from_loaders
 from p2pd.workloads.digits import CLASSES, VALIDATION_SAMPLES, data
-from tests.faults.stated.pace import PACE
-
-BATCH = 32
+from tests.faults.stated.pace import BATCH, PACE
 
 
 class Pace(nn.Module):
