@@ -32,6 +32,16 @@ class Violation:
     what: str
 
 
+_Place = tuple[PublicKey, str, Scope, int, int]
+
+
+def _place(signed: Signed[Any]) -> _Place:
+    """Where a key may say one thing only."""
+    content = signed.content
+    step = content.step if isinstance(content, Vote) else 0
+    return signed.author, signed.kind, signed.scope, step, content.round
+
+
 def _stopped() -> float:
     """The clock of those who do not ask for the time."""
     return 0.0
@@ -48,7 +58,7 @@ class Checkers:
     """By height, as the first to adopt did."""
     tips: dict[str, int] = field(default_factory=dict)
     """The highest decision that each node is known to have made durable."""
-    sent: dict[tuple[PublicKey, str, Scope, int, int], object] = field(default_factory=dict)
+    sent: dict[_Place, object] = field(default_factory=dict)
     merges: dict[tuple[object, ...], Merged] = field(default_factory=dict)
     inspected: dict[tuple[str, ArtifactId], Verdict] = field(default_factory=dict)
     counted: dict[int, set[int]] = field(default_factory=dict)
@@ -93,11 +103,10 @@ class Checkers:
     def on_sent(self, signed: Signed[Any]) -> None:
         """Called with each vote and proposal that leaves an honest node, before anyone else sees it."""
         content, height = signed.content, signed.scope.height
-        step = content.step if isinstance(content, Vote) else 0
         if signed.author in self.excused:
             return
-        key = (signed.author, signed.kind, signed.scope, step, content.round)
-        if self.sent.setdefault(key, content) != content:
+        if self.sent.setdefault(_place(signed), content) != content:
+            step = content.step if isinstance(content, Vote) else 0
             what = f"{signed.kind} of round {content.round}, step {int(step)}, contradicts another"
             self.fail("I10", height, what)
         self.witness.on_sent(signed)
@@ -127,6 +136,12 @@ class Checkers:
         if signed.encoded not in stored:
             what = f"{name} sends a {signed.kind} of round {signed.content.round} that it has not stored"
             self.fail("I10", signed.scope.height, what)
+
+    def on_showing(self, name: str, signed: Signed[Any], stored: bytes) -> None:
+        """As on_sending, when it is given to one who lacks it: what was out before may have been heard again."""
+        known = self.sent.get(_place(signed)) == signed.content
+        if not known and signed.author not in self.excused:
+            self.on_sending(name, signed, stored)
 
     def on_opened(self, name: str, decision: Decision) -> None:
         """Called with the decision at which a started node takes up its chain."""

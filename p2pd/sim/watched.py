@@ -90,7 +90,8 @@ class WatchedLane(Lane):
     async def publish(self, signed: Signed[object]) -> None:
         if signed.kind in ("vote", "proposal"):
             self.checkers.on_sent(signed)
-            self._check_stored(signed)
+            if self._in_memory(signed):
+                self.checkers.on_sending(self.name, signed, self.stored_votes() or b"")
         await Lane.publish(self, signed)
         if signed.kind == "vote":
             self.voted()
@@ -98,13 +99,13 @@ class WatchedLane(Lane):
     def lacking(self, holdings: Holdings) -> Sequence[Signed[Any]]:
         lacking = Lane.lacking(self, holdings)
         for signed in lacking:
-            if signed.author == self.key:
-                self._check_stored(signed)
+            if signed.author == self.key and self._in_memory(signed):
+                self.checkers.on_showing(self.name, signed, self.stored_votes() or b"")
         return lacking
 
-    def _check_stored(self, signed: Signed[Any]) -> None:
-        if signed.scope.height == self.pool.height:  # what is over needs no memory
-            self.checkers.on_sending(self.name, signed, self.stored_votes() or b"")
+    def _in_memory(self, signed: Signed[Any]) -> bool:
+        """What is over needs none."""
+        return signed.scope.height == self.pool.height
 
     def receive(self, signed: Signed[Any], source: PeerId) -> None:
         Lane.receive(self, signed, source)

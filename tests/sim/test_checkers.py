@@ -243,6 +243,17 @@ def test_i10_a_second_proposal_of_one_round_is_seen() -> None:
     assert found(made) == [("I10", 2)]
 
 
+def test_i10_a_vote_that_is_shown_before_it_is_stored_is_seen_and_one_that_was_out_is_not() -> None:
+    made, ballot = checkers(), vote(None)
+    made.on_showing("validator1", ballot, ballot.encoded)
+    assert made.violations == []
+    made.on_showing("validator1", ballot, b"")
+    assert found(made) == [("I10", 2)]
+    made.on_sent(ballot)
+    made.on_showing("validator1", ballot, b"")
+    assert found(made) == [("I10", 2)]
+
+
 def test_i10_a_decision_that_a_restart_lost_is_seen() -> None:
     made = checkers()
     made.on_opened("validator1", GENESIS)
