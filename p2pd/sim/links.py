@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from random import Random
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +45,7 @@ class Partition:
         return not self.one_way and source in self.right and target in self.left
 
 
-@dataclass(frozen=True, slots=True)
-class Fate:
+class Fate(NamedTuple):
     """What happens to one message, request or dial."""
 
     lost: bool
@@ -60,17 +60,18 @@ class LinkDice:
     """Draws for one direction of one link: traffic on others never shifts its luck."""
 
     def __init__(self, seed: int, source: str, target: str) -> None:
-        self._dice = Random(f"{seed}/{source}/{target}")
+        self._draw = Random(f"{seed}/{source}/{target}").random
 
     def throw(self, faults: LinkFaults) -> Fate:
         # Always six draws, so that other shares change single fates and not all that follow.
-        lost, failed, doubled, overtaken = (self._dice.random() for _ in range(4))
-        delay_s = self._dice.uniform(faults.delay_min_s, faults.delay_max_s)
-        again_s = self._dice.uniform(faults.delay_min_s, faults.delay_max_s)
+        draw = self._draw
+        lost, failed, doubled, overtaken = draw(), draw(), draw(), draw()
+        least_s, range_s = faults.delay_min_s, faults.delay_max_s - faults.delay_min_s
+        delay_s, again_s = least_s + range_s * draw(), least_s + range_s * draw()
         return Fate(
-            lost=lost < faults.loss,
-            failed=failed < faults.failure,
-            overtaken=overtaken < faults.reordering,
-            delay_s=delay_s,
-            again_s=delay_s + again_s if doubled < faults.duplication else None,
+            lost < faults.loss,
+            failed < faults.failure,
+            overtaken < faults.reordering,
+            delay_s,
+            delay_s + again_s if doubled < faults.duplication else None,
         )

@@ -138,6 +138,7 @@ class MemoryTransport:
 
     async def connect(self, address: str, peer: PeerId | None) -> Link:
         await trio.lowlevel.checkpoint()
+        pause_s = RESEND_S
         with trio.move_on_after(DIAL_S):
             while True:
                 if peer is not None and peer in self.ends:
@@ -145,7 +146,8 @@ class MemoryTransport:
                 target = self.network.listener(address)
                 if target is not None and (link := await self._dial(target, peer)) is not None:
                     return link
-                await trio.sleep(RESEND_S)
+                await trio.sleep(pause_s)
+                pause_s *= 2  # RFC 9002 6.2.1
         raise UnreachableError(f"{address} does not answer within {DIAL_S:g} s")
 
     def send(self, peer: PeerId, message: bytes) -> bool:

@@ -15,8 +15,8 @@ import trio._core._run as trio_scheduler
 from p2pd.errors import LocalError
 from p2pd.sim.clock import KEPT, TRUE, VirtualClock
 
-STEPS_PER_INSTANT = 100_000
-"""More steps than this while time stands still is a spin: busy fleets take a few thousand."""
+TURNS_PER_INSTANT = 100_000
+"""More turns than this while time stands still is a spin: busy fleets take a few thousand. Even."""
 
 
 class Deadlines(trio_scheduler.Deadlines):
@@ -63,31 +63,45 @@ class Deadlines(trio_scheduler.Deadlines):
         heapify(self._rows)
 
 
-class NoProgress(trio.abc.Instrument):
-    """Cancels the run when tasks keep running but time stands still."""
+class Suspects(trio.abc.Instrument):
+    """Counts the steps of tasks by name."""
 
-    def __init__(self, scope: trio.CancelScope, clock: VirtualClock, steps_max: int) -> None:
+    def __init__(self) -> None:
+        self.steps: Counter[str] = Counter()
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.steps[task.name] += 1
+
+
+class NoProgress(trio.abc.Instrument):
+    """Cancels the run when tasks keep running but time stands still.
+
+    It looks once a turn, in which each task that can run makes a step: at each step it would cost more
+    than many a step itself. Only in the second half of what is allowed tasks are counted by name.
+    """
+
+    def __init__(self, scope: trio.CancelScope, clock: VirtualClock, turns_max: int) -> None:
         self.culprit: str | None = None
         self._clock = clock
         self._scope = scope
-        self._steps_max = steps_max
+        self._turns_max = turns_max
         self._now_s = -1.0
-        self._steps = 0
-        self._suspects: Counter[str] = Counter()
+        self._turns = 0
+        self._suspects: Suspects | None = None
 
-    def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        now_s = self._clock.current_time()
-        if now_s != self._now_s:
-            self._now_s, self._steps = now_s, 0
-            self._suspects.clear()
-        self._steps += 1
-        if (
-            self._steps * 2 > self._steps_max
-        ):  # the first half is innocent, and need not be counted by name
-            self._suspects[task.name] += 1
-        if self._steps == self._steps_max:
-            name, _ = self._suspects.most_common(1)[0]
-            self.culprit = f"{name} spins at t={now_s:g} s"
+    def before_io_wait(self, timeout: float) -> None:
+        if self._clock.true_s != self._now_s:
+            self._now_s, self._turns = self._clock.true_s, 0
+            if self._suspects is not None:
+                trio.lowlevel.remove_instrument(self._suspects)
+                self._suspects = None
+        self._turns += 1
+        if self._turns * 2 == self._turns_max:
+            self._suspects = Suspects()
+            trio.lowlevel.add_instrument(self._suspects)
+        if self._turns == self._turns_max and self._suspects is not None:
+            name, _ = self._suspects.steps.most_common(1)[0]
+            self.culprit = f"{name} spins at t={self._now_s:g} s"
             self._scope.cancel()
 
 
@@ -96,7 +110,7 @@ def run_seeded(
     main: Callable[[], Awaitable[None]],
     until_s: float,
     *,
-    steps_max: int = STEPS_PER_INSTANT,
+    turns_max: int = TURNS_PER_INSTANT,
 ) -> bool:
     """Runs main for at most until_s virtual seconds. True if main ended, False if time cut it off.
 
@@ -107,7 +121,7 @@ def run_seeded(
     async def bounded() -> tuple[bool, str | None]:
         trio_scheduler.GLOBAL_RUN_CONTEXT.runner.deadlines = Deadlines()
         with trio.CancelScope(deadline=trio.current_time() + until_s) as scope:
-            guard = NoProgress(scope, clock, steps_max)
+            guard = NoProgress(scope, clock, turns_max)
             trio.lowlevel.add_instrument(guard)
             await main()
         return not scope.cancelled_caught, guard.culprit

@@ -50,7 +50,7 @@ def test_a_task_that_spins_is_found_and_named() -> None:
             nursery.start_soon(spin, name="the busy one")
 
     with pytest.raises(LocalError, match="seed 3: the busy one spins at t=0 s"):
-        run_seeded(3, main, 1.0, steps_max=1000)
+        run_seeded(3, main, 1.0, turns_max=1000)
 
 
 def test_an_error_comes_out_as_it_is() -> None:
