@@ -44,6 +44,16 @@ COMPLAINT_BYTES = 2000
 """Of the end of what a dead process wrote to its standard error."""
 
 
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    # Of glibc, mallopt(3): a chunk's arrays are used again instead of mapped anew, page by page, each time.
+    "MALLOC_MMAP_THRESHOLD_": str(32 * 2**20),
+    "MALLOC_TRIM_THRESHOLD_": str(256 * 2**20),
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MathConfig:
     deadline_s: float = 600.0
@@ -200,7 +210,6 @@ def _start(config: MathConfig) -> _Child:
     answer_read, answer_write = os.pipe()
     numbers = [str(call_read), str(answer_write), str(config.memory_bytes)]
     numbers.append(str(config.threads))
-    threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     try:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "p2pd.tensors.serve", *numbers],
@@ -209,7 +218,7 @@ def _start(config: MathConfig) -> _Child:
             stderr=complaints,
             pass_fds=(call_read, answer_write),
             start_new_session=True,
-            env={**os.environ, **threads},
+            env={**os.environ, **ENVIRONMENT},
         )
     except OSError as error:
         os.close(call_write)

@@ -27,7 +27,7 @@ from p2pd.tensors.formats import FORMATS, Stored, Values, canonical_zero, encode
 from p2pd.tensors.outer import Momentum, optimizer_of
 from p2pd.tensors.rules import clipped_step, trimmed_mean, weighted_mean
 
-RUN_CHUNKS = 8
+RUN_CHUNKS = 4
 """Merged by one thread without handing over."""
 TRIMMED_COHORT_MIN = 3
 """Below that, cutting one row off each end leaves none."""
