@@ -5,35 +5,26 @@ from rich.table import Table
 from rich.text import Text
 
 WORDS = (
-    (
-        "lag",
-        "how late the node came to its own tasks at most, in two minutes: below 250 ms is well",
-    ),
-    ("head", "the model that a quorum certified last; promoted: how many there were so far"),
-    ("best", "the best metric of those that the curve shows: the last 64 heights"),
-    ("height", "what is decided next: who trains what, and whether a new head comes of it"),
-    ("idle: waiting", "nobody is there to train, so nothing happens until a trainer comes"),
-    ("steps", "train, propose, prevote, precommit: the steps to a decision; the bright one is on"),
-    (
-        "2 of 4, quorum 3",
-        "weight of the votes so far, of all validators' votes, and how much decides",
-    ),
-    ("◐ ◕ ● ✗ ○", "a lease: in training, update announced, accepted, rejected, given back"),
-    ("promoted", "an outcome: there was a new head. The other outcomes kept the old one:"),
-    ("  idle", "nobody was there to train: kept(idle) in `p2pd heads list`; so with the others"),
+    ("lag", "how late its tasks came at most, lately: <250 ms is well"),
+    ("head", "the model certified last; promoted: how many so far"),
+    ("best", "the best metric of the last 64 heights"),
+    ("height", "what is decided next: who trains, if there is a new head"),
+    ("idle: waiting", "nobody is there to train: nothing happens until one comes"),
+    ("steps", "train, propose, prevote, precommit: what is on is marked ◉"),
+    ("2 of 4, quorum 3", "weight of the votes so far, of all votes, and what decides"),
+    ("◐ ◕ ● ✗ ○", "a lease: in training, announced, accepted, rejected, back"),
+    ("promoted", "an outcome: a new head. All others kept the old one:"),
+    ("  idle", "nobody was there to train"),
     ("  empty", "no update was accepted"),
     ("  undecided", "the validators did not agree in time"),
-    ("  blocked", "the merged model was measurably worse: kept(blocked-by-canary)"),
-    ("cohort 3 -1", "updates of the height that were accepted, and that were not"),
-    ("train+vote", "seconds until the last update was announced, and from there to the decision"),
-    ("● ○ peers", "linked, and only known of; ↑ ↓ sent to it and received from it"),
-    ("standing", "the bar is the score: full for who did no harm, halved by each harmful update"),
-    (
-        "ok, bad, out to",
-        "updates delivered, harmful ones, and the height until which the peer is left out",
-    ),
+    ("  blocked", "the merge was measurably worse: kept(blocked-by-canary)"),
+    ("cohort 3 -1", "updates that were accepted, and that were not"),
+    ("train+vote", "seconds to the last update, and from there to the decision"),
+    ("● ○ peers", "linked, only known of; ↑ ↓ sent to it, received from it"),
+    ("standing", "the score: full for no harm, halved by each harmful update"),
+    ("ok, bad, out to", "updates delivered, harmful ones, height until it is out"),
 )
-"""In the order in which a screen has them."""
+"""In the order in which a screen has them. Each fits on a line of 80 columns, and all on 24 lines."""
 
 
 def legend() -> Panel:

@@ -12,22 +12,27 @@ from types import FrameType
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.segment import Segment, Segments
 from rich.text import Text
 
 from p2pd.errors import P2pError
+from p2pd.status.keys import ESCAPE, KeyReader
 from p2pd.status.legend import legend
 from p2pd.status.snapshot import Snapshot
-from p2pd.status.view import ROWS, view
+from p2pd.status.view import PANELS, ROWS, foot, view
 
 Poll = Callable[[], Snapshot]
 """Raises P2pError while the node does not answer."""
 Keys = Callable[[float], str]
-"""The key that is pressed within so many seconds; empty for none."""
+"""The key that is pressed within so many seconds; empty for none. Source: keys.KeyReader."""
 
 EVERY_S = 1.0
-LEAVE = ("q", "Q", "\x1b")
+LEAVE = ("q", "Q")
 EXPLAIN = ("?", "h")
 HINT = " ? explains the words, q leaves"
+MORE = "   there is more: a taller screen shows it"
+BACK = " ? or Esc goes back, q leaves"
+READ_BYTES = 1024
 ROWS_MOST = 2 * ROWS
 ROWS_LEAST = 2
 
@@ -45,12 +50,12 @@ def watch(poll: Poll, console: Console, keys: Keys, every_s: float = EVERY_S) ->
                     last = poll()
                 except P2pError as error:
                     trouble = str(error)
-                shown = legend() if explaining else picture(last, trouble, console)
+                shown = explanation() if explaining else picture(last, trouble, console)
                 live.update(shown, refresh=True)
                 key = keys(every_s)
                 if key in LEAVE:
                     return
-                explaining ^= key in EXPLAIN
+                explaining = key != ESCAPE and explaining ^ (key in EXPLAIN)
         except KeyboardInterrupt:
             return
 
@@ -61,19 +66,30 @@ def picture(last: Snapshot | None, trouble: str, console: Console) -> Renderable
     if trouble:
         parts.append(Text(f" {trouble}: trying again, q leaves", style="bold black on yellow"))
     if last is not None:
-        parts.append(fitted(last, console, console.height - len(parts) - 1))
-        parts.append(Text(HINT, style="bright_black"))
+        shown, whole = fitted(last, console, console.height - len(parts) - 1)
+        parts += [shown, Text(HINT if whole else HINT + MORE, style="bright_black")]
     return Group(*parts)
 
 
-def fitted(snapshot: Snapshot, console: Console, lines: int) -> RenderableType:
-    """The view with as many rows in its tables as the screen has room for."""
-    found = view(snapshot, console.width, ROWS_LEAST)
-    for rows in range(ROWS_MOST, ROWS_LEAST, -1):
-        larger = view(snapshot, console.width, rows)
-        if len(console.render_lines(larger, pad=False)) <= lines:
-            return larger
-    return found
+def explanation() -> RenderableType:
+    return Group(legend(), Text(BACK, style="bright_black"))
+
+
+def fitted(snapshot: Snapshot, console: Console, lines: int) -> tuple[RenderableType, bool]:
+    """The view with as many rows in its tables as the screen has room for, and whether all panels are there.
+
+    On a low screen the panels go from the last on; the line at the foot stays.
+    """
+    sizes = [(rows, PANELS) for rows in range(ROWS_MOST, ROWS_LEAST - 1, -1)]
+    sizes += [(ROWS_LEAST, panels) for panels in range(PANELS - 1, 0, -1)]
+    drawn: list[list[Segment]] = []
+    for rows, panels in sizes:
+        tried = view(snapshot, console.width, rows, panels)
+        drawn = console.render_lines(tried, pad=False)
+        if len(drawn) <= lines:
+            return tried, panels == PANELS
+    kept = [segment for line in drawn[: lines - 1] for segment in (*line, Segment.line())]
+    return Group(Segments(kept), foot(snapshot)), False
 
 
 @contextmanager
@@ -85,14 +101,14 @@ def terminal_keys() -> Iterator[Keys]:
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
 
-    def keys(wait_s: float) -> str:
+    def read(wait_s: float) -> bytes:
         ready, _, _ = select.select([descriptor], [], [], wait_s)
-        return os.read(descriptor, 1).decode(errors="replace") if ready else ""
+        return os.read(descriptor, READ_BYTES) if ready else b""
 
     try:
         tty.setcbreak(descriptor)  # Ctrl-C still interrupts
         with _ended_by_signal():
-            yield keys
+            yield KeyReader(read).key
     finally:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 

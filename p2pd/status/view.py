@@ -28,6 +28,8 @@ SHORT = 10
 TWO_COLUMNS_AT, THREE_COLUMNS_AT = 100, 140
 ROWS = 8
 """Of each table; the rest is counted."""
+PANELS = 5
+"""Kinds of them below the progress, in the order of a narrow screen."""
 SCORE_FULL = 1024
 LATE_S = 0.25
 """An event loop that comes so late is worth a look."""
@@ -46,22 +48,29 @@ BAR_COLUMNS = 14
 Justify = Literal["left", "right"]
 
 
-def view(snapshot: Snapshot, columns: int, rows: int = ROWS) -> RenderableType:
-    """The whole screen, with at most so many rows in each table."""
-    heights = [_height_panel(revision, snapshot, rows) for revision in snapshot.revisions]
-    decisions = [_decisions_panel(revision, rows) for revision in snapshot.revisions]
-    peers = _panel(_peers_title(snapshot.peers), _peers(snapshot.peers, rows))
-    standing, transfers = _standing_panels(snapshot, rows), _transfer_panels(snapshot, rows)
+def view(
+    snapshot: Snapshot, columns: int, rows: int = ROWS, panels: int = PANELS
+) -> RenderableType:
+    """The whole screen, with at most so many rows in each table, and so many kinds of panels."""
+    kinds: list[list[RenderableType]] = [
+        [_height_panel(revision, snapshot, rows) for revision in snapshot.revisions],
+        [_decisions_panel(revision, rows) for revision in snapshot.revisions],
+        [_panel(_peers_title(snapshot.peers), _peers(snapshot.peers, rows))],
+        _standing_panels(snapshot, rows),
+        _transfer_panels(snapshot, rows),
+    ]
+    kinds[panels:] = [[] for _ in kinds[panels:]]
+    heights, decisions, peers, standing, transfers = kinds
     if columns >= THREE_COLUMNS_AT:
-        stacks = [heights, [*decisions, *transfers], [peers, *standing]]
+        stacks = [heights, [*decisions, *transfers], [*peers, *standing]]
     elif columns >= TWO_COLUMNS_AT:
-        stacks = [[*heights, peers], [*decisions, *standing, *transfers]]
+        stacks = [[*heights, *peers], [*decisions, *standing, *transfers]]
     else:
-        stacks = [[*heights, *decisions, peers, *standing, *transfers]]
+        stacks = [[*heights, *decisions, *peers, *standing, *transfers]]
     progress = [_progress_panel(revision, columns) for revision in snapshot.revisions]
     if not progress:
         progress = [_panel("revisions", Text("none is served here", style=DIM))]
-    return Group(_head(snapshot), *progress, _side_by_side(stacks), _foot(snapshot))
+    return Group(_head(snapshot), *progress, _side_by_side(stacks), foot(snapshot))
 
 
 def _side_by_side(stacks: Sequence[Sequence[RenderableType]]) -> RenderableType:
@@ -96,7 +105,7 @@ def _head(snapshot: Snapshot) -> RenderableType:
     return Group(line, *(Text(f" ! {what}", style="bold yellow") for what in node.degraded))
 
 
-def _foot(snapshot: Snapshot) -> Text:
+def foot(snapshot: Snapshot) -> Text:
     """What has come in, and what of it was refused."""
     line = Text(style=DIM, overflow="ellipsis", no_wrap=True)
     heard = ", ".join(f"{one.count:,} {one.what}s" for one in snapshot.heard)

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from rich.segment import Segment
 
 from p2pd.errors import UnreachableError
-from p2pd.status.legend import WORDS, legend
-from p2pd.status.live import fitted, watch
+from p2pd.status.keys import ESCAPE
+from p2pd.status.legend import WORDS
+from p2pd.status.live import BACK, HINT, explanation, fitted, picture, watch
 from p2pd.status.snapshot import Snapshot
 from tests.status.samples import busy
 
@@ -42,7 +44,7 @@ def pressed(*keys: str) -> Callable[[float], str]:
     return lambda _: next(left)
 
 
-@pytest.mark.parametrize("key", ["q", "Q", "\x1b"])
+@pytest.mark.parametrize("key", ["q", "Q"])
 def test_it_draws_until_a_key_leaves(key: str) -> None:
     console, polls = screen(), 0
 
@@ -51,8 +53,8 @@ def test_it_draws_until_a_key_leaves(key: str) -> None:
         polls += 1
         return busy()
 
-    watch(poll, console, pressed("", "x", key))
-    assert polls == 3
+    watch(poll, console, pressed("", "x", ESCAPE, key))
+    assert polls == 4
     assert "height 15" in text_of(console)
     assert text_of(console).startswith(ALTERNATE_ON)
     assert ALTERNATE_OFF in text_of(console)
@@ -98,16 +100,40 @@ def test_a_node_that_is_not_there_yet_is_waited_for() -> None:
 @pytest.mark.parametrize("lines", [26, 30, 45])
 def test_tables_are_as_long_as_the_screen_has_room_for(lines: int) -> None:
     console = screen(lines)
-    assert len(console.render_lines(fitted(busy(), console, lines))) <= lines
+    shown, _ = fitted(busy(), console, lines)
+    assert len(console.render_lines(shown)) <= lines
 
 
 def test_a_tall_screen_shows_more() -> None:
     tall, short = screen(60), screen(26)
-    more = len(tall.render_lines(fitted(busy(), tall, 60)))
-    assert more > len(short.render_lines(fitted(busy(), short, 26)))
+    more = len(tall.render_lines(fitted(busy(), tall, 60)[0]))
+    assert more > len(short.render_lines(fitted(busy(), short, 26)[0]))
 
 
-@pytest.mark.parametrize("way", ["q", "\x03", "SIGTERM"])
+@pytest.mark.parametrize("lines", [8, 12, 20, 24, 30, 50])
+@pytest.mark.parametrize("trouble", ["", "no node is running in /data"])
+def test_the_foot_is_seen_however_low_the_screen_is(lines: int, trouble: str) -> None:
+    console = Console(width=80, height=lines, file=StringIO(), force_terminal=False)
+    drawn = ["".join(part.text for part in line) for line in picture_lines(console, trouble)]
+    assert len(drawn) <= lines
+    assert drawn[-2].startswith(" heard 211 votes")
+    assert drawn[-1].startswith(HINT)
+    assert ("a taller screen" in drawn[-1]) == (lines < 50)
+
+
+def picture_lines(console: Console, trouble: str) -> list[list[Segment]]:
+    return console.render_lines(picture(busy(), trouble, console), pad=False)
+
+
+def test_on_24_lines_of_80_columns_the_height_and_its_decisions_are_whole() -> None:
+    console = Console(width=80, height=24, file=StringIO(), force_terminal=False)
+    text = "\n".join("".join(part.text for part in line) for line in picture_lines(console, ""))
+    assert "0 of 4, quorum 3" in text
+    assert "14 blocked" in text
+    assert text.count("╭") == text.count("╰") == 3
+
+
+@pytest.mark.parametrize("way", ["\x1b[A\x1bOBxq", "\x03", "SIGTERM"])
 def test_the_terminal_is_left_as_it_was(tmp_path: Path, way: str) -> None:
     controller, terminal = pty.openpty()
     before = termios.tcgetattr(terminal)
@@ -137,14 +163,16 @@ def test_the_terminal_is_left_as_it_was(tmp_path: Path, way: str) -> None:
     os.close(controller)
 
 
-def test_a_key_explains_the_words_and_the_same_key_ends_that() -> None:
+@pytest.mark.parametrize("end", ["?", ESCAPE])
+def test_a_key_explains_the_words_and_the_same_key_or_escape_ends_that(end: str) -> None:
     console = screen()
-    watch(busy, console, pressed("?", "", "?", "q"))
+    watch(busy, console, pressed("?", "", end, "q"))
     view, explained, again, back = text_of(console).split("\x1b[H")[-4:]
     assert "? explains the words" in view
     assert "what the words mean" not in view
     for screenful in (explained, again):
         assert "what the words mean" in screenful
+        assert BACK in screenful
         assert "height 15" not in screenful
         assert all(meaning[:40] in screenful for _, meaning in WORDS)
     assert "height 15" in back
@@ -152,5 +180,8 @@ def test_a_key_explains_the_words_and_the_same_key_ends_that() -> None:
 
 @pytest.mark.parametrize("columns", [80, 100, 140])
 def test_the_explanation_fits_on_a_screen(columns: int) -> None:
-    console = Console(width=columns, height=40, file=StringIO(), force_terminal=True)
-    assert len(console.render_lines(legend())) <= 24 + 12 * (columns < 100)
+    console = Console(width=columns, height=24, file=StringIO(), force_terminal=False)
+    lines = console.render_lines(explanation(), console.options.update(height=None), pad=False)
+    text = "\n".join("".join(part.text for part in line) for line in lines)
+    assert len(lines) <= 24
+    assert all(meaning in text for _, meaning in WORDS)
