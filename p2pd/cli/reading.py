@@ -140,15 +140,19 @@ def _revisions(connection: sqlite3.Connection, genesis: Genesis, data_dir: Path)
     return found
 
 
+def _place(revision: Revision) -> str:
+    return f"{revision.study}/{revision.experiment}/{revision.name}"
+
+
 def _choose(found: list[Revision], wanted: str, data_dir: Path) -> Revision:
-    fitting = [r for r in found if r.id.hex().startswith(wanted) or r.name == wanted]
+    fitting = [r for r in found if r.id.hex().startswith(wanted) or wanted in (r.name, _place(r))]
     if len(fitting) == 1:
         return fitting[0]
     if not fitting:
         raise UsageError(
             f"{data_dir}: no revision {wanted or 'at all'} is here: see p2pd experiment list"
         )
-    names = ", ".join(f"{r.study}/{r.experiment}/{r.name} {r.id.hex()[:10]}" for r in fitting)
+    names = ", ".join(f"{_place(r)} or {r.id.hex()[:10]}" for r in fitting)
     raise UsageError(f"{data_dir}: several revisions fit: choose one by --revision: {names}")
 
 

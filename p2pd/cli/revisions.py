@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from difflib import get_close_matches
 from math import prod
 
 from p2pd.config.loading import Override
@@ -28,9 +29,13 @@ def overrides_of(options: Mapping[str, str | None], settings: list[str]) -> list
 def _setting(text: str) -> Override:
     place, separator, value = text.partition("=")
     table, _, key = place.partition(".")
-    if not separator or table not in PUBLISH_TABLES or key not in keys_of(PUBLISH_TABLES[table]):
+    if not separator:
+        raise UsageError(f"--set {text!r} must be TABLE.KEY=VALUE")
+    if table not in PUBLISH_TABLES or key not in keys_of(PUBLISH_TABLES[table]):
         known = [f"{name}.{key}" for name, kind in PUBLISH_TABLES.items() for key in keys_of(kind)]
-        raise UsageError(f"--set {text!r} must be TABLE.KEY=VALUE; keys are {', '.join(known)}")
+        close = get_close_matches(place, known, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+        raise UsageError(f"--set {text!r}: there is no setting {place}: {hint}")
     try:
         parsed = json.loads(value)
     except (ValueError, RecursionError):

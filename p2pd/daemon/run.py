@@ -4,7 +4,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -55,6 +55,8 @@ workload_log = logging.getLogger("p2pd.workload")
 
 LEAVE_S = 9.0
 """A clean end may take so long; then the process ends all the same: within ten seconds."""
+PUT_OFF_S = 2.0
+"""Of that, for storing what could wait."""
 OK, FAILED, USAGE = 0, 1, 2
 """Exit statuses."""
 
@@ -229,7 +231,8 @@ async def _serve_node(
             await serve_control(directory.path, answer)
 
     keep = node.supervision.keep
-    await node.run(
+    await _until_left(
+        node,
         announce,
         must_join,
         control,
@@ -237,6 +240,14 @@ async def _serve_node(
         partial(keep, "rates", rates.run),
         partial(keep, "watchdog", watchdog.run),
     )
+
+
+async def _until_left(node: Node, *more: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await node.run(*more)
+    finally:
+        with trio.move_on_after(PUT_OFF_S, shield=True):  # a full disk would take for ever
+            await node.leave()
 
 
 def _has_seat(given: Given, peer: PeerId) -> bool:

@@ -144,6 +144,8 @@ class Chronicle:
 
     async def save_reports(self) -> None:
         reports = list(self.unsaved)
+        if not reports:
+            return
         writes = []
         for report in reports:
             key = place(self._revision, report.scope.height) + report.signer

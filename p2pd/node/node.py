@@ -131,6 +131,11 @@ class Node:
             for task in more:
                 nursery.start_soon(task)
 
+    async def leave(self) -> None:
+        """Stores what was only put off. To be called once run was cancelled."""
+        for lane in self.lanes.values():
+            await lane.chronicle.save_reports()
+
     async def _serve_links(self, *, task_status: trio.TaskStatus[None]) -> None:
         with self.supervision.vital("transport"):
             await self.transport.run(self, task_status=task_status)

@@ -101,7 +101,12 @@ def test_a_workload_that_fails_is_reported_in_its_own_words(lab: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--set", "schedule.deadline=5"], "must be TABLE.KEY=VALUE; keys are"),
+        (
+            ["--set", "schedule.deadline=5"],
+            "no setting schedule.deadline: did you mean schedule.deadline_s?",
+        ),
+        (["--set", "nothing.at.all=5"], "no setting nothing.at.all: there are "),
+        (["--set", "schedule.deadline_s"], "must be TABLE.KEY=VALUE"),
         (["--set", "schedule.deadline_s=soon"], "must be a number, got the text 'soon'"),
         (["--set", "schedule.lease_shards=0"], "revision: lease_shards must be at least 1"),
         (["--set", "canary.reject=0.001"], "revision: canary needs samples"),

@@ -38,6 +38,8 @@ def test_a_small_demo_prints_one_line_of_json_and_leaves_its_files_alone(tmp_pat
     assert result["ok"] is True
     assert result["agree"] is True
     assert result["accuracy"] >= 0.95
+    # The last head's measurement was a moment old when the nodes were told to leave.
+    assert result["heights"][-1]["accuracy"] == result["accuracy"]
     assert [node["role"] for node in result["nodes"]].count("trainer") == 2
     assert len({(node["head"], node["height"]) for node in result["nodes"]}) == 1
     promoted = [row for row in result["heights"] if row["outcome"] == "promoted"]

@@ -19,6 +19,19 @@ def report(who: int) -> Any:
     return seal(VALIDATORS[who], "report", SETTING.scope(1), content)
 
 
+def test_what_waits_is_stored_when_the_node_leaves() -> None:
+    async def main() -> None:
+        ledger = MemoryLedger()
+        chronicle = Chronicle(ledger, SETTING)
+        Reports(chronicle).add(report(0))
+        await chronicle.save_reports()
+        assert len(ledger.scan(Table.REPORTS, b"")) == 1
+        await chronicle.save_reports()
+        assert chronicle.unsaved == []
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0.0))
+
+
 def test_reports_are_shown_at_once_and_stored_together() -> None:
     async def main() -> None:
         ledger = MemoryLedger()
