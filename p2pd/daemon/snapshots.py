@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import trio
 
@@ -16,11 +17,12 @@ from p2pd.daemon.watchdog import Lag
 from p2pd.node.lane import Lane
 from p2pd.node.lineage import metric_of, tally
 from p2pd.node.node import Node
-from p2pd.node.steps import HeightTimes
+from p2pd.node.steps import HeightTimes, Step
 from p2pd.status.snapshot import (
     Count,
     DecisionInfo,
     LeaseInfo,
+    MeasuredInfo,
     NodeInfo,
     PeerInfo,
     RevisionInfo,
@@ -53,6 +55,7 @@ class Snapshots:
         self._lag = lag
         self._rows: dict[RevisionId, dict[int, DecisionInfo]] = {}
         """By height. No height is ever decided anew."""
+        self._measured: dict[RevisionId, MeasuredInfo | None] = {}
 
     async def take(self, uptime_s: float) -> Snapshot:
         node = self._node
@@ -75,7 +78,10 @@ class Snapshots:
             node=info,
             peers=_peers(node, self._rates.flows()),
             revisions=tuple(
-                _revision(node, lane, tuple(self._rows[revision].values()))
+                replace(
+                    _revision(node, lane, tuple(self._rows[revision].values())),
+                    measured=self._measured[revision],
+                )
                 for revision, lane in node.lanes.items()
             ),
             transfers=_transfers(node),
@@ -98,6 +104,26 @@ class Snapshots:
                 row = _decision(lane, times)
             rows[height] = row
         self._rows[lane.setting.revision.id] = rows
+        self._note_measured(lane, rows)
+
+    def _note_measured(self, lane: Lane, rows: dict[int, DecisionInfo]) -> None:
+        """In the rows if they go back so far; else what was seen before, in this life or in the ledger."""
+        revision = lane.setting.revision.id
+        for row in reversed(rows.values()):
+            if row.metric is not None:
+                self._measured[revision] = MeasuredInfo(height=row.height, metric=row.metric)
+                return
+        if revision not in self._measured:
+            self._measured[revision] = _measured_earlier(lane)
+
+
+def _measured_earlier(lane: Lane) -> MeasuredInfo | None:
+    height = lane.chronicle.last_reported()
+    record = None if height is None else lane.chronicle.record(height)
+    metric = None if record is None else metric_of(lane.chronicle, record.decision)
+    if height is None or metric is None:
+        return None
+    return MeasuredInfo(height=height, metric=metric / MILLION)
 
 
 def _of_an_earlier_life(lane: Lane, height: int) -> HeightTimes | None:
@@ -235,6 +261,8 @@ def _decision(lane: Lane, times: HeightTimes) -> DecisionInfo:
     decision = times.decision
     counts = tally(decision)
     metric = metric_of(lane.chronicle, decision)
+    # Without an update there is nothing to time, or it was decided before this node was in.
+    timed = Step.PUBLISH in times.reached
     return DecisionInfo(
         height=decision.height,
         outcome=decision.header.outcome.text,
@@ -242,8 +270,8 @@ def _decision(lane: Lane, times: HeightTimes) -> DecisionInfo:
         accepted=counts.accepted,
         rejected=counts.rejected,
         metric=None if metric is None else metric / MILLION,
-        train_s=times.train_s if times.reached else None,
-        overhead_s=times.overhead_s if times.reached else None,
+        train_s=times.train_s if timed else None,
+        overhead_s=times.overhead_s if timed else None,
         steps=tuple(
             StepInfo(step=step.value, after_s=after_s) for step, after_s in times.reached.items()
         ),

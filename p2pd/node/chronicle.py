@@ -114,7 +114,7 @@ class Chronicle:
         return self._read(data).decision.header.members
 
     def _height(self, key: bytes) -> int:
-        return int.from_bytes(key[len(self._revision) :])
+        return int.from_bytes(key[len(self._revision) :][:HEIGHT_BYTES])
 
     async def adopt(self, record: Record) -> bytes:
         """Stores a decision and forgets what concerned only the heights before it. Returns the encoded record."""
@@ -159,6 +159,14 @@ class Chronicle:
         found = {report.signer: report for report in (self._opened(data) for _, data in rows)}
         found |= {one.signer: one for one in self.unsaved if one.scope.height == height}
         return tuple(found.values())
+
+    def last_reported(self) -> int | None:
+        """The newest height for which there are reports."""
+        heights = [one.scope.height for one in self.unsaved]
+        row = self._ledger.last(Table.REPORTS, self._revision)
+        if row is not None:
+            heights.append(self._height(row[0]))
+        return max(heights, default=None)
 
     def _opened(self, data: bytes) -> Signed[Any]:
         try:

@@ -95,10 +95,18 @@ class DecisionInfo:
     metric: float | None = None
     """Median over validators; None where none has reported."""
     train_s: float | None = None
-    """From the plan to the close of the window; None where this node did not see it."""
+    """From the plan to the last update; None where this node saw none before the decision."""
     overhead_s: float | None = None
-    """From the close to the decision."""
+    """From there to the decision."""
     steps: tuple[StepInfo, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredInfo:
+    height: int
+    """At which validators reported last: a head that is promoted again is not measured anew."""
+    metric: float
+    """Median over validators."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +161,8 @@ class RevisionInfo:
     leases: tuple[LeaseInfo, ...] = ()
     decisions: tuple[DecisionInfo, ...] = ()
     """The newest ones, ascending by height."""
+    measured: MeasuredInfo | None = None
+    """The last measurement that is known, however long ago; None where there was none yet."""
     standing: tuple[StandingInfo, ...] = ()
     training: TrainingInfo | None = None
     """None on a node that does not train."""

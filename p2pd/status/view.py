@@ -42,6 +42,8 @@ LEASE_LOOK = {
     "released": ("○", "bright_black"),
 }
 STEPS = ("train", "propose", "prevote", "precommit")
+NOWHERE = -1
+"""Nobody trains, or the revision is finished."""
 DIM = "bright_black"
 BAR_COLUMNS = 14
 
@@ -127,7 +129,7 @@ def _progress_panel(revision: RevisionInfo, columns: int) -> RenderableType:
 def _height_panel(revision: RevisionInfo, snapshot: Snapshot, rows: int) -> RenderableType:
     window: list[RenderableType] = [_window_line(revision)]
     if revision.voting is not None:
-        window.append(_voting(revision.voting))
+        window.append(_voting(revision.voting, revision.plan))
     if revision.training is not None:
         window.append(_training(revision.training))
     if revision.leases:
@@ -147,7 +149,7 @@ def _progress(revision: RevisionInfo, columns: int) -> RenderableType:
     line.append(f"   epoch {revision.epoch}   {revision.samples:,} samples")
     metrics = [d.metric for d in revision.decisions if d.metric is not None]
     if not metrics:
-        return line
+        return Group(line, *_measured(revision))
     best = max(metrics) if revision.higher_is_better else min(metrics)
     curve = Text()
     curve.append(f"{revision.metric} ", style=DIM)
@@ -155,6 +157,17 @@ def _progress(revision: RevisionInfo, columns: int) -> RenderableType:
     curve.append(spark(metrics, max(10, columns - 46)), style="green")
     curve.append(f" best {best:.4f}", style=DIM)
     return Group(line, curve)
+
+
+def _measured(revision: RevisionInfo) -> list[RenderableType]:
+    """Where the decisions shown have no measurement: the head has not changed for longer."""
+    if revision.measured is None:
+        return []
+    line = Text()
+    line.append(f"{revision.metric} ", style=DIM)
+    line.append(f"{revision.measured.metric:.4f} ", style="bold green")
+    line.append(f"measured at height {revision.measured.height}", style=DIM)
+    return [line]
 
 
 def _window_line(revision: RevisionInfo) -> Text:
@@ -173,10 +186,12 @@ def _window_line(revision: RevisionInfo) -> Text:
     return line
 
 
-def _voting(voting: VotingInfo) -> RenderableType:
+def _voting(voting: VotingInfo, plan: str) -> RenderableType:
     """The way of a height: which steps are behind it, and how much weight the votes have."""
     steps = Text()
-    at = STEPS.index({"idle": "train"}.get(voting.step, voting.step))
+    at = NOWHERE
+    if plan == "running" or (plan == "idle" and voting.step != "idle"):
+        at = STEPS.index({"idle": "train"}.get(voting.step, voting.step))
     for number, step in enumerate(STEPS):
         mark, style = ("●", "green") if number < at else ("○", DIM)
         if number == at:

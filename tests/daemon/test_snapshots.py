@@ -1,6 +1,7 @@
 """The status of nodes of a simulated fleet."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 import trio
@@ -11,6 +12,7 @@ from p2pd.daemon.rates import Rates
 from p2pd.daemon.snapshots import STILL_MEASURED, Snapshots
 from p2pd.node.chronicle import Chronicle
 from p2pd.node.node import Node
+from p2pd.node.steps import Step
 from p2pd.sim.faults import FaultSet
 from p2pd.sim.fleet import SimFleet
 from p2pd.sim.run import run_seeded
@@ -96,5 +98,36 @@ def test_a_restarted_node_shows_what_its_ledger_has_of_earlier_lives() -> None:
         assert all(
             (row.train_s, row.overhead_s, row.steps) == (None, None, ()) for row in after.decisions
         )
+
+    after_a_run(look)
+
+
+def test_the_last_measurement_is_found_however_long_ago_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def look(node: Node) -> None:
+        (recent,) = (await Snapshots(node, "v1", Rates(dict)).take(1.0)).revisions
+        monkeypatch.setattr("p2pd.daemon.snapshots.DECISIONS_SHOWN", 0)
+        (old,) = (await Snapshots(node, "v1", Rates(dict)).take(1.0)).revisions
+        assert old.decisions == ()
+        assert recent.measured is not None
+        assert old.measured == recent.measured
+        assert recent.measured.metric == recent.decisions[recent.measured.height - 1].metric
+
+    after_a_run(look)
+
+
+def test_a_height_whose_updates_this_node_did_not_see_has_no_times() -> None:
+    async def look(node: Node) -> None:
+        (lane,) = node.lanes.values()
+        *_, last = lane.history
+        reached = dict(last.reached)
+        del reached[Step.PUBLISH]
+        lane.history[-1] = replace(last, reached=reached)
+        (found,) = (await Snapshots(node, "v1", Rates(dict)).take(1.0)).revisions
+        seen, unseen = found.decisions[-2:]
+        assert (unseen.train_s, unseen.overhead_s) == (None, None)
+        assert seen.train_s
+        assert seen.overhead_s
 
     after_a_run(look)

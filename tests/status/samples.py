@@ -6,6 +6,7 @@ from p2pd.status.snapshot import (
     Count,
     DecisionInfo,
     LeaseInfo,
+    MeasuredInfo,
     NodeInfo,
     PeerInfo,
     RevisionInfo,
@@ -134,6 +135,7 @@ def revision() -> RevisionInfo:
                 rejected=0,
             ),
         ),
+        measured=MeasuredInfo(height=13, metric=METRICS[-1]),
         standing=tuple(
             StandingInfo(
                 peer=peer,

@@ -5,7 +5,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from p2pd.status.snapshot import LeaseInfo, RevisionInfo, Snapshot
+from p2pd.status.snapshot import LeaseInfo, MeasuredInfo, RevisionInfo, Snapshot
 from p2pd.status.view import view
 from tests.status.samples import TRAINERS, busy, name, revision
 
@@ -75,6 +75,30 @@ def test_an_idle_revision_says_what_it_waits_for() -> None:
 
 def test_a_finished_revision_says_so() -> None:
     assert "come to its end" in drawn(with_revision(replace(revision(), plan="finished")))
+
+
+@pytest.mark.parametrize("plan", ["finished", "idle"])
+def test_where_nobody_trains_no_step_is_lit(plan: str) -> None:
+    voting = revision().voting
+    assert voting is not None
+    still = replace(revision(), plan=plan, voting=replace(voting, step="idle"))
+    text = drawn(with_revision(still))
+    assert "○ train  ○ propose  ○ prevote  ○ precommit" in text
+    assert "quorum" not in text
+
+
+def test_the_last_measurement_stays_when_no_decision_shown_has_one() -> None:
+    old = tuple(replace(row, metric=None) for row in revision().decisions)
+    long_ago = MeasuredInfo(height=12, metric=0.9712)
+    text = drawn(with_revision(replace(revision(), decisions=old, measured=long_ago)))
+    assert "accuracy 0.9712 measured at height 12" in text
+    assert "best" not in text
+
+
+def test_before_the_first_measurement_there_is_no_line_for_it() -> None:
+    new = tuple(replace(row, metric=None) for row in revision().decisions)
+    unmeasured = replace(revision(), decisions=new, measured=None)
+    assert "measured at" not in drawn(with_revision(unmeasured))
 
 
 def test_a_window_that_only_messages_can_end_has_no_clock() -> None:
