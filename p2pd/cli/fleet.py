@@ -7,13 +7,17 @@ import typer
 
 from p2pd.cli.output import AsJson, group, progress, say, say_json
 from p2pd.cli.tables import print_table
+from p2pd.core.ids import SHORT_HEX
 from p2pd.daemon.fleet import down as stop
 from p2pd.daemon.fleet import status as statuses
 from p2pd.daemon.fleet import up as start
+from p2pd.status.pictures import printable
 
 app = group()
 
 FleetFile = Annotated[Path, typer.Argument(help="Fleet file, TOML.")]
+IDS = ("peer", "head")
+"""Shortened on the screen, whole in JSON."""
 
 
 @app.command()
@@ -39,8 +43,17 @@ def status(file: FleetFile, in_json: AsJson = False) -> None:
     if in_json:
         say_json(rows)
     elif rows:
-        columns = list(rows[0])
-        cells = [["-" if value is None else str(value) for value in row.values()] for row in rows]
-        print_table(columns, cells)
+        columns = [name for name in rows[0] if name != "why"]
+        print_table(columns, [[_cell(name, row[name]) for name in columns] for row in rows])
+        down = [row for row in rows if not row["running"]]
+        say(*(printable(f"{row['name']} is not running: {row['why']}") for row in down))
     else:
         say("no node of this fleet is known here")
+
+
+def _cell(column: str, value: str | int | None) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)[:SHORT_HEX] if column in IDS else str(value)

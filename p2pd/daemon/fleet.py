@@ -15,6 +15,7 @@ from p2pd.daemon.files import read_genesis, read_revision
 from p2pd.daemon.processes import (
     LEAVE_S,
     NodeProcess,
+    last_line,
     last_words,
     lives,
     start_node,
@@ -179,10 +180,10 @@ async def _wait_for(running: dict[Path, int]) -> list[int]:
 def status(path: Path) -> list[dict[str, Any]]:
     """One row a node, in the order of the file; what a node that does not run could say is None."""
     fleet = load_fleet(path)
-    return [_row(node, status_of(fleet.data_dir(node))) for node in fleet.nodes]
+    return [_row(fleet, node, status_of(fleet.data_dir(node))) for node in fleet.nodes]
 
 
-def _row(node: FleetNode, found: dict[str, Any] | None) -> dict[str, Any]:
+def _row(fleet: Fleet, node: FleetNode, found: dict[str, Any] | None) -> dict[str, Any]:
     info = found["node"] if found else {}
     revision = found["revisions"][0] if found and found["revisions"] else {}
     return {
@@ -193,4 +194,17 @@ def _row(node: FleetNode, found: dict[str, Any] | None) -> dict[str, Any]:
         "address": info.get("address"),
         "height": revision.get("height"),
         "head": revision.get("head"),
+        "why": None if found else _why_down(fleet, node),
     }
+
+
+def _why_down(fleet: Fleet, node: FleetNode) -> str:
+    """Why a node does not answer, in its own last words where there are any."""
+    log = fleet.data_dir(node) / "log"
+    pid = holder_of(fleet.data_dir(node))
+    if pid is not None:
+        return f"process {pid} does not answer: see {log}"
+    # Its output also has what ended it before it had a log.
+    output = _output(fleet, node)
+    said = (last_line(output) or last_line(log)).removeprefix("p2pd: ")
+    return said or ("it printed nothing" if output.exists() else "it has never run here")

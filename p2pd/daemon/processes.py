@@ -70,11 +70,16 @@ async def stop_nodes(nodes: list[NodeProcess]) -> None:
 
 def last_words(output: Path) -> str:
     """The last line that a node printed: why it ended, most likely."""
+    return last_line(output) or "it printed nothing"
+
+
+def last_line(file: Path) -> str:
+    """Empty where there is none, or no file that can be read."""
     try:
-        lines = output.read_text(errors="replace").splitlines()
+        lines = file.read_text(errors="replace").split("\n")
     except OSError:
-        return "it printed nothing"
-    return lines[-1] if lines else "it printed nothing"
+        return ""
+    return next((line for line in reversed(lines) if line.strip()), "")
 
 
 def lives(pid: int) -> bool:
