@@ -5,14 +5,14 @@ from rich.table import Table
 from rich.text import Text
 
 WORDS = (
-    ("lag", "how late its tasks came at most, lately: <250 ms is well"),
+    ("lag", "most delay of its tasks in 2 minutes: below 250 ms is well"),
     ("head", "the model certified last; promoted: how many so far"),
     ("best", "the best metric of the last 64 heights"),
-    ("height", "what is decided next: who trains, if there is a new head"),
+    ("height", "what is decided next: who trains what, and any new head"),
     ("idle: waiting", "nobody is there to train: nothing happens until one comes"),
     ("steps", "train, propose, prevote, precommit: what is on is marked ◉"),
     ("2 of 4, quorum 3", "weight of the votes so far, of all votes, and what decides"),
-    ("◐ ◕ ● ✗ ○", "a lease: in training, announced, accepted, rejected, back"),
+    ("◐ ◕ ● ✗ ○", "a lease: training, announced, accepted, rejected, returned"),
     ("promoted", "an outcome: a new head. All others kept the old one:"),
     ("  idle", "nobody was there to train"),
     ("  empty", "no update was accepted"),
