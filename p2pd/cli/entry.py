@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Annotated, cast
 
 import typer
@@ -66,6 +67,11 @@ COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command and exits."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(
+            stream, TextIOWrapper
+        ):  # what its encoding lacks is escaped, in JSON rightly so
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = _run(words)
     except (P2pError, OSError, BaseExceptionGroup) as error:

@@ -20,6 +20,8 @@ from p2pd.errors import LocalError, UsageError, advice
 FIRST_WORD = re.compile(r"\w+")
 LINE_OF_ERROR = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)")
 
+MOST = 10**15
+"""Of any number: as bytes or seconds more than anybody has; larger ones overflow where they are used."""
 FILE_BYTES = 2**20
 """No configuration is larger."""
 
@@ -145,6 +147,9 @@ class _Loader:
                 return self._build(kind.type, value, place)
             case str() | Path() if kind.type is Path and str(value):
                 return _resolved(self._base(place) / value)
+            case int() | float() if kind.type in (int, float) and MOST < abs(value) < math.inf:
+                self._problem(place, f"is too large: {MOST} is the most")
+                return None
             case bool() | int() | str() if type(value) is kind.type:
                 return value
             case int() | float() if kind.type is float and math.isfinite(value):

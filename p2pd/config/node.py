@@ -93,6 +93,10 @@ class StoreSettings:
         _refuse_negative(self)
 
 
+THREADS_MOST = 1024
+"""Of a workload: more than any machine has cores for."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerLimits:
     threads: int = 1
@@ -112,6 +116,8 @@ class WorkerLimits:
         for name in ("threads", "build_s", "train_s", "evaluate_s"):
             if getattr(self, name) == 0:
                 raise ValueError(f"{name} must be positive, got 0")
+        if self.threads > THREADS_MOST:
+            raise ValueError(f"threads must be at most {THREADS_MOST}, got {self.threads}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

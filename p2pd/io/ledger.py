@@ -53,6 +53,7 @@ class SqliteLedger:
             if not path.exists():
                 _create(path)
         self._count_file = count_file_of(path)
+        self._place = _place_of(path)
         with _store_errors(self._path):
             self._writer = _connect(path)
             self._reader = _connect(path)
@@ -123,6 +124,12 @@ class SqliteLedger:
         return bytes(key), bytes(value)
 
     def _commit(self, writes: tuple[Write, ...]) -> None:
+        # What is written into a file that has no name any more is gone with the process; SQLite does not look.
+        if _place_of(self._path) != self._place:
+            raise StoreError(
+                f"{self._path} was removed or replaced while this node runs: nothing can be stored "
+                "any more; end what did it, put the file back, and start again"
+            )
         with _store_errors(self._path):
             self._writer.execute("BEGIN IMMEDIATE")
             try:
@@ -235,6 +242,15 @@ def _connect(path: Path) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
     )
+
+
+def _place_of(path: Path) -> tuple[int, int] | None:
+    """Which file lies there; None where there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _create(path: Path) -> None:

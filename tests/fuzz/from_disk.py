@@ -83,7 +83,7 @@ def genesis_file(data: bytes, scratch: Scratch) -> None:
         inputs.read_genesis(path)
 
 
-@DISK.add("revision file", StoreError, seeds.revisions)
+@DISK.add("revision file", (StoreError, UsageError), seeds.revisions)
 def revision_file(data: bytes, scratch: Scratch) -> None:
     path = written(scratch, "revision", data)
     (signed,) = seeds.genesis()

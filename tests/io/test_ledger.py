@@ -128,6 +128,22 @@ def test_i10_a_full_disk_keeps_nothing_of_a_commit_and_the_next_one_works(tmp_pa
         assert ledger.get(Table.PEERS, b"new") == bytes(100_000)
 
 
+@pytest.mark.parametrize("replaced", [False, True])
+def test_i10_nothing_is_stored_where_nobody_will_find_it(tmp_path: Path, replaced: bool) -> None:
+    """A vote in a file that was removed or replaced under a running node is forgotten with the process."""
+    path, other = tmp_path / "ledger.sqlite", tmp_path / "other.sqlite"
+    SqliteLedger(other).close()
+    ledger = SqliteLedger(path)
+    commit(ledger, put(b"1", b"one"))
+    if replaced:
+        other.replace(path)
+    else:
+        path.unlink()
+    with pytest.raises(StoreError, match=r"ledger.sqlite was removed or replaced while this node"):
+        commit(ledger, put(b"2", b"two"))
+    ledger.close()
+
+
 def test_i10_a_commit_is_in_the_file_when_the_process_ends_without_closing(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
     with SqliteLedger(path) as ledger:

@@ -164,7 +164,7 @@ def test_what_is_wrong_with_an_input_comes_back_as_its_error_and_the_process_liv
         with pytest.raises(StoreError, match="not here"):
             await math.merge(job_of(good, ArtifactId(bytes(32))))
         files.path(bad).unlink()
-        with pytest.raises(StoreError, match="No such file"):
+        with pytest.raises(StoreError, match="there is no such file"):
             await math.inspect(InspectJob(bad, good, SCHEMA))
         assert math.process_id == process
         assert files.leftovers() == []

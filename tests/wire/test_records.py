@@ -84,7 +84,7 @@ def test_a_revision_signed_by_the_threshold_is_taken() -> None:
 
 def test_i03_a_revision_is_of_its_network_and_by_its_authority() -> None:
     other: Genesis = genesis(name="other")
-    with pytest.raises(RemoteError, match="revision of network"):
+    with pytest.raises(RemoteError, match="the revision is of network"):
         load_revision(encode(seal_revision(revision(other), THREE)), SHARED)
     for signers in ((), (THREE[0],), (THREE[0], AUTHORITY)):
         with pytest.raises(RemoteError, match="valid authority signatures"):
