@@ -20,8 +20,9 @@ from p2pd.errors import LocalError, UsageError, advice
 FIRST_WORD = re.compile(r"\w+")
 LINE_OF_ERROR = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)")
 
-MOST = 10**15
-"""Of any number: as bytes or seconds more than anybody has; larger ones overflow where they are used."""
+MOST: dict[type, int] = {int: 2**62 - 1, float: 10**15}
+"""Of any number, as bytes or seconds more than anybody has: larger ones overflow where they are used."""
+SAID_IN_FULL = 10**40
 FILE_BYTES = 2**20
 """No configuration is larger."""
 
@@ -147,8 +148,9 @@ class _Loader:
                 return self._build(kind.type, value, place)
             case str() | Path() if kind.type is Path and str(value):
                 return _resolved(self._base(place) / value)
-            case int() | float() if kind.type in (int, float) and MOST < abs(value) < math.inf:
-                self._problem(place, f"is too large: {MOST} is the most")
+            case int() | float() if kind.type in MOST and MOST[kind.type] < abs(value) < math.inf:
+                said = f"{value}" if abs(value) < SAID_IN_FULL else "this number"
+                self._problem(place, f"{said} is too large: {MOST[kind.type]} is the most")
                 return None
             case bool() | int() | str() if type(value) is kind.type:
                 return value

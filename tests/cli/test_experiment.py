@@ -215,8 +215,8 @@ def test_records_of_another_network_are_said_to_be_so_and_not_to_be_damaged(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--set", "schedule.deadline_s=1e300"], "schedule.deadline_s: 1e+300 is too large"),
-        (["--set", "merge.clip=1e300"], "merge.clip: 1e+300 is too large"),
+        (["--set", "schedule.deadline_s=1e300"], "schedule.deadline_s: this number is too large"),
+        (["--set", "merge.clip=1e300"], "merge.clip: this number is too large"),
         (["--set", f"canary.samples={10**30}"], f"canary.samples: {10**30} is too large"),
         (["--set", "schedule.deadline_s=-1"], "deadline_ms and check_limit_ms must be positive"),
         (
