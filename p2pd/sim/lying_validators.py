@@ -18,7 +18,7 @@ from p2pd.sim.two_faces import TwoFaces
 
 REPLAYED = 40
 """Objects of the past that are said again at each height."""
-BABBLE = 24
+BABBLE = 40
 """Votes that a babbler adds to each height."""
 BALLOT = frozenset({"vote", "proposal"})
 

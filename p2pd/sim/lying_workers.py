@@ -14,7 +14,7 @@ from p2pd.core.signed import Signed
 from p2pd.sim.liars import Lie, Sign
 from p2pd.sim.tongues import Scene, Told, Tongue
 
-FLOOD = 8
+FLOOD = 12
 """Times that a flooder says each thing at each height."""
 
 
