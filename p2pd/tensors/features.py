@@ -86,7 +86,8 @@ class Survey:
         origin = base.astype(np.float64, copy=False)
         delta = np.empty_like(origin)
         for row in rows:
-            np.subtract(row, origin, out=delta, dtype=np.float64)
+            np.copyto(delta, row)  # faster than to convert and subtract at once
+            np.subtract(delta, origin, out=delta)
             peak = max(float(delta.max()), -float(delta.min()))
             square = 0
             # A larger one gets an exponent of its own, and is looked at again.

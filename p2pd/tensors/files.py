@@ -3,9 +3,13 @@
 import mmap
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 
@@ -15,6 +19,7 @@ from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest
 from p2pd.core.codecs import element_count
 from p2pd.core.work import Schema, TensorSpec
 from p2pd.errors import LocalError, RemoteError, StoreError, advice
+from p2pd.tensors.crew import Crew
 from p2pd.tensors.formats import FORMATS, Stored, Values, canonical_zero, decode, finite
 from p2pd.tensors.layout import (
     LENGTH_BYTES,
@@ -26,7 +31,9 @@ from p2pd.tensors.layout import (
     quoted,
 )
 
-WRITEBACK_BYTES = 8 * 2**20
+WRITEBACK_CHUNKS = 8
+PIECES_MOST = 1024
+"""In one call. Source: IOV_MAX of Linux and macOS."""
 
 
 @contextmanager
@@ -52,7 +59,8 @@ class TensorFile:
             prefix = file.read(LENGTH_BYTES)
             rest = file.read(header_size(prefix, file_bytes) - LENGTH_BYTES)
             self.layout: Layout = parse(prefix + rest, file_bytes)
-            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._flat = tuple(map(partial(_flat, mapped), self.tensors, self.layout.starts))
 
     @property
     def tensors(self) -> tuple[TensorSpec, ...]:
@@ -65,13 +73,8 @@ class TensorFile:
 
     def stored(self, index: int, span: slice | None = None) -> Stored:
         """Elements of one tensor as they lie in the file: a flat, read-only view, no copy."""
-        tensor = self.tensors[index]
-        start, stop, _ = (span or slice(None)).indices(element_count(tensor))
-        storage = FORMATS[tensor.dtype].storage
-        if stop <= start:
-            return np.empty(0, storage)
-        offset = self.layout.starts[index] + start * storage.itemsize
-        return np.frombuffer(self._map, storage, stop - start, offset)
+        flat = self._flat[index]
+        return flat if span is None else flat[span]
 
     def values(self, index: int, span: slice) -> Values:
         """Elements of one floating tensor as float64, zeros positive.
@@ -86,25 +89,36 @@ class TensorFile:
         return decode(stored, tensor.dtype)
 
 
-class ArtifactWriter:
-    """Writes one artifact, front to back, hashing as it goes; unlinks what is not finished."""
+def _flat(mapped: mmap.mmap, tensor: TensorSpec, start: int) -> Stored:
+    storage, count = FORMATS[tensor.dtype].storage, element_count(tensor)
+    # numpy refuses to view nothing at the end of a file.
+    return np.frombuffer(mapped, storage, count, start) if count else np.empty(0, storage)
 
-    def __init__(self, path: Path, kind: ArtifactKind, schema: Schema) -> None:
+
+class ArtifactWriter:
+    """Writes one artifact, front to back, a chunk of it at a time; unlinks what is not finished.
+
+    Each chunk is hashed as it is written; with a crew, several at once.
+    """
+
+    def __init__(
+        self, path: Path, kind: ArtifactKind, schema: Schema, crew: Crew | None = None
+    ) -> None:
         self._path = path
         self._kind = kind
         self._schema = schema
+        self._crew = crew or Crew()
         self._layout = layout_of(schema.tensors)
-        self._written_bytes = 0
-        self._on_the_way_bytes = 0
-        """Of what was written, what the disk has been told to take already."""
-        self._chunks: list[bytes] = []
-        self._hash = sha256()
+        self._taken_bytes = 0
+        self._pieces: list[memoryview] = []
+        """Of the chunk that is not whole yet."""
+        self._chunks: list[Future[bytes]] = []
         self._finished = False
         with _storing(path):
-            self._file = path.open("xb")
+            self._file = path.open("xb", buffering=0)
 
     def __enter__(self) -> "ArtifactWriter":
-        self._write(memoryview(self._layout.header))
+        self._take(memoryview(self._layout.header))
         return self
 
     def __exit__(
@@ -113,6 +127,8 @@ class ArtifactWriter:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        # Nobody may write any more when the descriptor is free for other files.
+        wait([chunk for chunk in self._chunks if not chunk.cancel()])
         self._file.close()
         if not self._finished:
             self._path.unlink(missing_ok=True)
@@ -120,50 +136,72 @@ class ArtifactWriter:
     def write(self, elements: Stored) -> None:
         """Adds the next elements, in order of name; they must be in the type that the file holds.
 
+        They are not copied, and must stay as they are until the end.
+
         Raises:
-            StoreError: the disk is full or failing.
+            StoreError: the disk is full or failing; with a crew, a later write or finish() says so.
         """
-        self._write(memoryview(np.ascontiguousarray(elements).reshape(-1).view(np.uint8).data))
+        self._take(memoryview(np.ascontiguousarray(elements).reshape(-1).view(np.uint8).data))
 
     def finish(self, *, synced: bool = True) -> Manifest:
         """Puts all of it on stable storage, if it is to last."""
-        if self._written_bytes != self._layout.size_bytes:
+        if self._taken_bytes != self._layout.size_bytes:
             raise LocalError(
-                f"{self._path}: wrote {self._written_bytes} of {self._layout.size_bytes} bytes"
+                f"{self._path}: wrote {self._taken_bytes} of {self._layout.size_bytes} bytes"
             )
-        with _storing(self._path):
-            self._file.flush()
-            if synced:
+        if self._pieces:
+            self._hand_over()
+        digests = tuple(chunk.result() for chunk in self._chunks)
+        if synced:
+            with _storing(self._path):
                 os.fsync(self._file.fileno())
-        if self._written_bytes % CHUNK_BYTES:
-            self._chunks.append(self._hash.digest())
         self._finished = True
-        return Manifest(self._kind, self._schema.id, self._written_bytes, tuple(self._chunks))
+        return Manifest(self._kind, self._schema.id, self._taken_bytes, digests)
 
-    def _write(self, data: memoryview) -> None:
-        with _storing(self._path):
-            self._file.write(data)
-            self._begin_writeback()
+    def _take(self, data: memoryview) -> None:
         while data:
-            part = data[: CHUNK_BYTES - self._written_bytes % CHUNK_BYTES]
-            self._hash.update(part)
-            self._written_bytes += len(part)
-            if self._written_bytes % CHUNK_BYTES == 0:
-                self._chunks.append(self._hash.digest())
-                self._hash = sha256()
+            part = data[: CHUNK_BYTES - self._taken_bytes % CHUNK_BYTES]
+            self._pieces.append(part)
+            self._taken_bytes += len(part)
+            if self._taken_bytes % CHUNK_BYTES == 0:
+                self._hand_over()
             data = data[len(part) :]
 
-    def _begin_writeback(self) -> None:
+    def _hand_over(self) -> None:
+        chunk = len(self._chunks), self._pieces
+        self._pieces = []
+        self._chunks.append(self._crew.later(self._store, chunk))
+
+    def _store(self, chunk: tuple[int, list[memoryview]]) -> bytes:
+        """Writes a chunk, by its number, in its place; the digest comes back."""
+        number, pieces = chunk
+        digest = sha256()
+        for piece in pieces:
+            digest.update(piece)
+        with _storing(self._path):
+            _write_at(self._file.fileno(), pieces, number * CHUNK_BYTES)
+            self._begin_writeback(number + 1)
+        return digest.digest()
+
+    def _begin_writeback(self, chunks: int) -> None:
         """So that little is left for the sync at the end. Pages that are being written stay in memory.
 
         Source: posix_fadvise(2); Linux starts to write what is dirty of a range that is not needed.
         """
-        waiting_bytes = self._written_bytes - self._on_the_way_bytes
-        if sys.platform == "linux" and waiting_bytes >= WRITEBACK_BYTES:
-            self._file.flush()
-            place = self._file.fileno(), self._on_the_way_bytes, waiting_bytes
-            os.posix_fadvise(*place, os.POSIX_FADV_DONTNEED)
-            self._on_the_way_bytes = self._written_bytes
+        if sys.platform == "linux" and chunks % WRITEBACK_CHUNKS == 0:
+            place = (chunks - WRITEBACK_CHUNKS) * CHUNK_BYTES, WRITEBACK_CHUNKS * CHUNK_BYTES
+            os.posix_fadvise(self._file.fileno(), *place, os.POSIX_FADV_DONTNEED)
+
+
+def _write_at(descriptor: int, pieces: Iterable[memoryview], offset: int) -> None:
+    left = deque(pieces)
+    while left:
+        written = os.pwritev(descriptor, list(islice(left, PIECES_MOST)), offset)
+        offset += written
+        while left and written >= len(left[0]):
+            written -= len(left.popleft())
+        if written:
+            left[0] = left[0][written:]
 
 
 def sync_directory(path: Path) -> None:

@@ -74,7 +74,7 @@ def merge(
         if plan.rule == "norm_clipped_mean":
             plan, measured, done = _measure_and_write(merging, plan, crew)
         else:
-            with _writing(merging) as writers:
+            with _writing(merging, crew) as writers:
                 _write(_Pass(merging, plan, None), writers, crew)
                 done = writers.finish()
     manifest, kept = done
@@ -93,14 +93,14 @@ def _measure_and_write(
     Only then is it known whether an update is to be clipped; if one is, the head is made again.
     """
     survey = features.Survey.of(merging.cohort, merging.job.exponents)
-    with _writing(merging) as writers:
+    with _writing(merging, crew) as writers:
         _write(_Pass(merging, plan, survey), writers, crew)
         squares, following = _norms(merging, survey, crew)
         measured = Measured(features.reported_norms(squares), following)
         right = _plan(merging.job, squares)
         if right == plan:
             return plan, measured, writers.finish()
-    with _writing(merging) as writers:
+    with _writing(merging, crew) as writers:
         _write(_Pass(merging, right, None), writers, crew)
         return right, measured, writers.finish()
 
@@ -135,14 +135,14 @@ class _Writers:
 
 
 @contextmanager
-def _writing(merging: _Merge) -> Iterator[_Writers]:
+def _writing(merging: _Merge, crew: Crew) -> Iterator[_Writers]:
     """What is not finished is removed."""
     schema, (out_path, outer_path) = merging.job.schema, merging.outputs
     with ExitStack() as stack:
-        head = stack.enter_context(ArtifactWriter(out_path, ArtifactKind.HEAD, schema))
+        head = stack.enter_context(ArtifactWriter(out_path, ArtifactKind.HEAD, schema, crew))
         state = None
         if merging.job.optimizer.keeps_state:
-            writer = ArtifactWriter(outer_path, ArtifactKind.OUTER, outer_schema(schema))
+            writer = ArtifactWriter(outer_path, ArtifactKind.OUTER, outer_schema(schema), crew)
             state = stack.enter_context(writer)
         yield _Writers(head, state)
 

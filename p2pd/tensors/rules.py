@@ -1,8 +1,8 @@
 """Element-wise merge rules over one chunk of every update of a cohort.
 
-Only multiply, add, subtract, divide, compare, where, and a fixed network of minimum and maximum: in
-float64 each of these is exact to the last bit on every machine, for any instruction set. Reductions
-and sorting are not. Rows come in ascending order of update id and are folded from the left.
+Only multiply, add, subtract, divide, compare, where, conversion to float64, and a fixed network of
+minimum and maximum: in float64 each of these is exact to the last bit on every machine, for any
+instruction set. Reductions and sorting are not. Rows come in ascending order of update id and are folded from the left.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from p2pd.tensors.formats import Stored, Values
 
 
 def weighted_mean(rows: Sequence[Stored], weights: Sequence[int], *, wide: bool) -> Values:
-    """Rows may be narrower than float64: each element is converted, exactly, as it is multiplied.
+    """Rows may be narrower than float64: each element is converted, exactly, before it is multiplied.
 
     Where all rows agree the result is their value to the bit.
 
@@ -23,11 +23,13 @@ def weighted_mean(rows: Sequence[Stored], weights: Sequence[int], *, wide: bool)
     than 2**25 steps loses at most half a unit of its last one. For float64 itself (wide) it does
     not follow, w x / w may miss x by a unit, so agreement is looked for.
     """
-    merged = np.multiply(rows[0], float(weights[0]), dtype=float)
+    merged = rows[0].astype(float)
+    np.multiply(merged, float(weights[0]), out=merged)
     total = weights[0]
     product = np.empty_like(merged)
     for row, weight in zip(rows[1:], weights[1:], strict=True):
-        np.multiply(row, float(weight), out=product, dtype=float)
+        np.copyto(product, row)  # faster than to convert and multiply at once
+        np.multiply(product, float(weight), out=product)
         np.add(merged, product, out=merged)
         total += weight
     np.divide(merged, float(total), out=merged)

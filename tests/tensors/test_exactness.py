@@ -34,6 +34,7 @@ RULE_STEPS = {
     "where",
     "empty_like",
     "zeros_like",
+    "copyto",  # into float64, which holds every value of the narrower types
 }
 
 

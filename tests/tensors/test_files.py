@@ -1,6 +1,9 @@
 import json
 import os
+import resource
 import struct
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,14 @@ from hypothesis import strategies as st
 from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, manifest_of
 from p2pd.core.work import Schema, TensorSpec
 from p2pd.errors import LocalError, RemoteError, StoreError
-from p2pd.tensors.files import ArtifactWriter, TensorFile, write_artifact
+from p2pd.tensors.crew import Crew, hired
+from p2pd.tensors.files import (
+    PIECES_MOST,
+    WRITEBACK_CHUNKS,
+    ArtifactWriter,
+    TensorFile,
+    write_artifact,
+)
 from p2pd.tensors.formats import FORMATS
 from p2pd.tensors.layout import MAX_HEADER_BYTES, layout_of
 
@@ -109,16 +119,79 @@ def test_what_was_read_outlives_the_file_object(tmp_path: Path) -> None:
     assert not view.flags.writeable
 
 
-def test_the_manifest_made_while_writing_is_that_of_the_bytes(tmp_path: Path) -> None:
-    count = CHUNK_BYTES // 4 * 2 + 5
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_the_manifest_made_while_writing_is_that_of_the_bytes(tmp_path: Path, threads: int) -> None:
+    count = CHUNK_BYTES // 4 * (WRITEBACK_CHUNKS + 2) + 5
     schema = Schema((TensorSpec("big", "F32", (count,), False),))
-    with ArtifactWriter(tmp_path / "big", ArtifactKind.UPDATE, schema) as writer:
+    values = np.arange(count).astype("<f4")
+    with (
+        hired(threads) as crew,
+        ArtifactWriter(tmp_path / "big", ArtifactKind.UPDATE, schema, crew) as writer,
+    ):
         for start in range(0, count, 100_001):
-            writer.write(np.arange(start, min(start + 100_001, count)).astype("<f4"))
+            writer.write(values[start : start + 100_001])
         manifest = writer.finish()
     raw = (tmp_path / "big").read_bytes()
+    assert raw[len(layout_of(schema.tensors).header) :] == values.tobytes()
     assert manifest == manifest_of(ArtifactKind.UPDATE, schema.id, raw)
-    assert len(manifest.chunks) == 3
+    assert len(manifest.chunks) == WRITEBACK_CHUNKS + 3
+
+
+def test_a_chunk_may_come_in_more_pieces_than_the_system_takes_at_once(tmp_path: Path) -> None:
+    count = 3 * PIECES_MOST
+    schema = Schema((TensorSpec("x", "I32", (count,), False),))
+    with ArtifactWriter(tmp_path / "x", ArtifactKind.HEAD, schema) as writer:
+        for number in range(count):
+            writer.write(np.array([number], "<i4"))
+        writer.finish()
+    assert TensorFile(tmp_path / "x").stored(0).tolist() == list(range(count))
+
+
+def test_a_file_that_takes_a_little_at_a_time_gets_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = written(tmp_path)
+
+    def little(descriptor: int, pieces: list[memoryview], offset: int) -> int:
+        return os.pwrite(descriptor, b"".join(pieces)[:7], offset)
+
+    monkeypatch.setattr(os, "pwritev", little)
+    (tmp_path / "little").mkdir()
+    assert written(tmp_path / "little") == expected
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_file_that_can_grow_no_more_is_an_error_of_the_store_whoever_writes(
+    tmp_path: Path, threads: int
+) -> None:
+    schema = Schema((TensorSpec("u", "U8", (8 * CHUNK_BYTES,), False),))
+    least, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill(crew: Crew) -> None:
+        with ArtifactWriter(tmp_path / "u", ArtifactKind.HEAD, schema, crew) as writer:
+            writer.write(np.ones(8 * CHUNK_BYTES, np.uint8))
+            writer.finish()
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5 * CHUNK_BYTES // 2, most))
+    try:
+        with hired(threads) as crew, pytest.raises(StoreError, match=f"{tmp_path / 'u'}: "):
+            fill(crew)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (least, most))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_written_once_the_writer_is_left(tmp_path: Path) -> None:
+    gate = threading.Event()
+    schema = Schema((TensorSpec("u", "U8", (2 * CHUNK_BYTES,), False),))
+    with ThreadPoolExecutor(1) as pool:
+        busy = pool.submit(gate.wait, 10)
+        writer = ArtifactWriter(tmp_path / "u", ArtifactKind.HEAD, schema, Crew(pool, 1))
+        with writer:
+            writer.write(np.ones(CHUNK_BYTES, np.uint8))
+        assert not busy.done()
+        assert list(tmp_path.iterdir()) == []
+        gate.set()
 
 
 def test_a_file_of_whole_chunks_has_no_empty_last_one(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 import math
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -28,66 +28,15 @@ from p2pd.core.work import (
 )
 from p2pd.errors import LocalError, P2pError, RemoteError
 from p2pd.tensors.codecs import codec_of
-from p2pd.tensors.cohort import CHUNK_ELEMENTS
-from p2pd.tensors.files import ArtifactWriter, TensorFile
+from p2pd.tensors.files import TensorFile
 from p2pd.tensors.formats import FORMATS, canonical_zero, encode
 from p2pd.tensors.inspection import inspect
 from p2pd.tensors.merge import merge, rows_to_cut
 from p2pd.tensors.updates import Trained, write_update
+from tests.tensors.merge_bench import CLIPPED, MEAN, OUTER, RULES, TRIMMED, Bench, schema_of
 
-MEAN = MergeRule("mean", MILLION, 0)
-CLIPPED = MergeRule("norm_clipped_mean", MILLION, 0)
-TRIMMED = MergeRule("trimmed_mean", MILLION, 200_000)
-RULES = (MEAN, CLIPPED, TRIMMED)
-OUTER = OuterRule("mean", MILLION, 0)
 F32_MAX = float(np.finfo(np.float32).max)
 DTYPES = ("F64", "F32", "F16", "BF16")
-
-
-def schema_of(dtype: str, count: int, *, buffer: bool = False) -> Schema:
-    return Schema((TensorSpec("x", dtype, (count,), buffer),))
-
-
-@dataclass
-class Bench:
-    """Artifacts in a directory, and merges of them."""
-
-    root: Path
-    schema: Schema
-
-    def __post_init__(self) -> None:
-        self.paths: dict[ArtifactId, Path] = {}
-        self.count = 0
-
-    def path(self) -> Path:
-        self.count += 1
-        return self.root / str(self.count)
-
-    def add(self, *arrays: Any) -> ArtifactId:
-        """Writes elements as they are: no canonical zeros, no checks."""
-        path = self.path()
-        with ArtifactWriter(path, ArtifactKind.UPDATE, self.schema) as writer:
-            for tensor, array in zip(self.schema.tensors, arrays, strict=True):
-                writer.write(np.asarray(array, FORMATS[tensor.dtype].storage))
-            artifact = writer.finish().id
-        self.paths[artifact] = path
-        return artifact
-
-    def job(self, base: ArtifactId, updates: list[ArtifactId], weights: list[int]) -> MergeJob:
-        inputs = tuple(
-            MergeInput(UpdateId(bytes([number])), update, weight)
-            for number, (update, weight) in enumerate(zip(updates, weights, strict=True))
-        )
-        return MergeJob(base, None, self.schema, inputs, None, MEAN, OUTER)
-
-    def merge(
-        self, job: MergeJob, chunk_elements: int = CHUNK_ELEMENTS
-    ) -> tuple[Merged, TensorFile]:
-        out = self.path()
-        merged, manifest, _ = merge(self.paths, job, out, chunk_elements=chunk_elements)
-        assert manifest.id == merged.head
-        assert manifest == manifest_of(ArtifactKind.HEAD, self.schema.id, (out).read_bytes())
-        return merged, TensorFile(out)
 
 
 def merged_values(
@@ -232,6 +181,54 @@ def test_i06_negative_zeros_and_arrival_and_chunks_do_not_change_a_bit(
     assert len(results) == 1
 
 
+WHOLE = Schema(
+    (
+        TensorSpec("count", "I64", (3,), True),
+        TensorSpec("mean", "F32", (70_000,), True),
+        TensorSpec("weight", "F32", (600_001,), False),
+        TensorSpec("wide", "F64", (300_000,), False),
+    )
+)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("outer", [OUTER, OuterRule("nesterov", MILLION, MILLION // 2)])
+def test_i06_files_and_manifests_are_the_same_however_many_threads_merge(
+    tmp_path: Path, rule: MergeRule, outer: OuterRule
+) -> None:
+    chance = np.random.default_rng(3)
+    bench = Bench(tmp_path, WHOLE)
+    counts = [math.prod(tensor.shape) for tensor in WHOLE.tensors]
+    base, *updates = (bench.add(*map(chance.standard_normal, counts)) for _ in range(4))
+    # The last is so long that it is clipped: the head is written twice.
+    updates[-1] = bench.add(*(9 * chance.standard_normal(count) for count in counts))
+    job = replace(bench.job(base, updates, [3, 5, 7]), rule=rule, optimizer=outer)
+    found = set()
+    for threads in (1, 2, 4):
+        out = bench.path()
+        result = merge(bench.paths, job, out, threads=threads)
+        state = out.with_name(f"{out.name}.outer")
+        assert state.exists() == outer.keeps_state
+        raw = out.read_bytes(), state.read_bytes() if outer.keeps_state else None
+        assert result[1] == manifest_of(ArtifactKind.HEAD, WHOLE.id, raw[0])
+        found.add((result, raw))
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_merge_that_fails_leaves_no_file(tmp_path: Path, threads: int) -> None:
+    count = 2_000_000
+    bench = Bench(tmp_path, schema_of("F32", count))
+    values = np.ones(count)
+    good = bench.add(values)
+    values[-1] = math.nan
+    job = bench.job(good, [good, bench.add(values)], [1, 1])
+    out = bench.path()
+    with pytest.raises(RemoteError, match="not finite"):
+        merge(bench.paths, job, out, threads=threads)
+    assert not out.exists()
+
+
 def test_a_clipped_update_pulls_towards_the_base() -> None:
     merged, head = merged_values(
         [1.0, 0.0], [[2.0, 0.0], [2.0, 0.0], [1.0, 4.0]], [1, 1, 2], CLIPPED
@@ -328,27 +325,6 @@ def test_a_base_that_is_not_finite_is_refused(tmp_path: Path, bad: float) -> Non
     base, good = bench.add([1, bad, 3]), bench.add([1, 2, 3])
     with pytest.raises(RemoteError, match=r"tensor 'x' .* not finite"):
         bench.merge(replace(bench.job(base, [good], [1]), rule=CLIPPED))
-
-
-def test_float64_too_large_to_be_summed_counts_as_not_finite(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, schema_of("F64", 1))
-    update = bench.add([2.0**901])
-    found = inspect(bench.paths, InspectJob(update, update, bench.schema))
-    assert found.verdict is Verdict.NONFINITE
-
-
-def test_an_inspection_tells_layout_schema_and_truth_values(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, schema_of("BOOL", 2))
-    good, odd = bench.add([0, 1]), bench.add([0, 2])
-    torn = ArtifactId(b"torn")
-    bench.paths[torn] = tmp_path / "torn"
-    bench.paths[torn].write_bytes(b"nothing of the kind")
-    other = schema_of("BOOL", 3)
-    assert inspect(bench.paths, InspectJob(good, good, bench.schema)).verdict is Verdict.ACCEPTED
-    assert inspect(bench.paths, InspectJob(good, good, bench.schema)).detail == ""
-    assert inspect(bench.paths, InspectJob(odd, good, bench.schema)).verdict is Verdict.LAYOUT
-    assert inspect(bench.paths, InspectJob(torn, good, bench.schema)).verdict is Verdict.LAYOUT
-    assert inspect(bench.paths, InspectJob(good, good, other)).verdict is Verdict.SCHEMA
 
 
 def test_a_job_that_breaks_its_own_rules_is_refused(tmp_path: Path) -> None:

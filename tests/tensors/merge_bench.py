@@ -1,0 +1,76 @@
+"""Artifacts in a directory, and merges of them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from p2pd.core.artifact import ArtifactKind, manifest_of
+from p2pd.core.ids import ArtifactId, UpdateId
+from p2pd.core.work import (
+    MILLION,
+    Merged,
+    MergeInput,
+    MergeJob,
+    MergeRule,
+    OuterRule,
+    Schema,
+    TensorSpec,
+)
+from p2pd.tensors.cohort import CHUNK_ELEMENTS
+from p2pd.tensors.files import ArtifactWriter, TensorFile
+from p2pd.tensors.formats import FORMATS
+from p2pd.tensors.merge import merge
+
+MEAN = MergeRule("mean", MILLION, 0)
+CLIPPED = MergeRule("norm_clipped_mean", MILLION, 0)
+TRIMMED = MergeRule("trimmed_mean", MILLION, 200_000)
+RULES = (MEAN, CLIPPED, TRIMMED)
+OUTER = OuterRule("mean", MILLION, 0)
+
+
+def schema_of(dtype: str, count: int, *, buffer: bool = False) -> Schema:
+    return Schema((TensorSpec("x", dtype, (count,), buffer),))
+
+
+@dataclass
+class Bench:
+    """Artifacts in a directory, and merges of them."""
+
+    root: Path
+    schema: Schema
+
+    def __post_init__(self) -> None:
+        self.paths: dict[ArtifactId, Path] = {}
+        self.count = 0
+
+    def path(self) -> Path:
+        self.count += 1
+        return self.root / str(self.count)
+
+    def add(self, *arrays: Any) -> ArtifactId:
+        """Writes elements as they are: no canonical zeros, no checks."""
+        path = self.path()
+        with ArtifactWriter(path, ArtifactKind.UPDATE, self.schema) as writer:
+            for tensor, array in zip(self.schema.tensors, arrays, strict=True):
+                writer.write(np.asarray(array, FORMATS[tensor.dtype].storage))
+            artifact = writer.finish().id
+        self.paths[artifact] = path
+        return artifact
+
+    def job(self, base: ArtifactId, updates: list[ArtifactId], weights: list[int]) -> MergeJob:
+        inputs = tuple(
+            MergeInput(UpdateId(bytes([number])), update, weight)
+            for number, (update, weight) in enumerate(zip(updates, weights, strict=True))
+        )
+        return MergeJob(base, None, self.schema, inputs, None, MEAN, OUTER)
+
+    def merge(
+        self, job: MergeJob, chunk_elements: int = CHUNK_ELEMENTS
+    ) -> tuple[Merged, TensorFile]:
+        out = self.path()
+        merged, manifest, _ = merge(self.paths, job, out, chunk_elements=chunk_elements)
+        assert manifest.id == merged.head
+        assert manifest == manifest_of(ArtifactKind.HEAD, self.schema.id, (out).read_bytes())
+        return merged, TensorFile(out)
