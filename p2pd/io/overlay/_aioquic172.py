@@ -1,4 +1,4 @@
-"""With _aioquic172_in and _out: every private attribute of aioquic that the overlay relies on, version 1.7.2 exactly.
+"""With _aioquic172_acks, _in and _out: all private attributes of aioquic that the overlay needs, version 1.7.2 exactly.
 
 What they are needed for: speed, asking callers for a certificate and reading it, receive windows that follow
 what was read instead of what arrived, the send backlog, the number of streams, and that a

@@ -9,12 +9,14 @@ Source: RFC 9000 13 and 17.3, RFC 9001 5.4, QuicConnection.receive_datagram.
 from collections.abc import Sequence
 
 from aioquic._buffer import Buffer, BufferReadError
-from aioquic.quic.connection import NetworkAddress, QuicConnection, QuicConnectionState
+from aioquic.quic.connection import NetworkAddress, QuicConnectionState
 from aioquic.quic.events import StreamDataReceived
 from aioquic.quic.packet import QuicStreamFrame, decode_packet_number
 from aioquic.quic.recovery import MAX_ACK_RANGES
 from aioquic.tls import Epoch
 from cryptography.exceptions import InvalidTag
+
+from p2pd.io.overlay._aioquic172_acks import FULL_BYTES, Acknowledging
 
 CONNECTION_ID_BYTES = 8
 RUN_LEAST = 3
@@ -34,7 +36,7 @@ STREAM_BITS, STREAM_PLAIN, HAS_OFFSET, HAS_LENGTH = 0xF9, 0x08, 4, 2
 FRAME_HEAD_BYTES = 25
 
 
-class Receiving(QuicConnection):
+class Receiving(Acknowledging):
     def receive_run(
         self, datagrams: Sequence[bytes], address: NetworkAddress, now_s: float
     ) -> None:
@@ -42,7 +44,10 @@ class Receiving(QuicConnection):
         start = 0
         while start < len(datagrams):
             if len(datagrams) - start >= RUN_LEAST and self._takes_plain(address):
-                start += _Run(self, now_s).take(datagrams[start:])
+                taken = _Run(self, now_s).take(datagrams[start:])
+                full = sum(len(data) >= FULL_BYTES for data in datagrams[start : start + taken])
+                self._note_full(full, now_s)
+                start += taken
             if start < len(datagrams):
                 self.receive_datagram(datagrams[start], address, now_s)
                 start += 1

@@ -8,13 +8,14 @@ Source: RFC 9000 12.4, 17.3 and 19.8, RFC 9001 5.4, QuicConnection.datagrams_to_
 import math
 
 from aioquic.buffer import encode_uint_var
-from aioquic.quic.connection import QuicConnection, QuicNetworkPath
+from aioquic.quic.connection import NetworkAddress, QuicConnectionState, QuicNetworkPath
 from aioquic.quic.packet import QuicPacketType
 from aioquic.quic.packet_builder import QuicPacketBuilder, QuicSentPacket
-from aioquic.quic.recovery import QuicPacketPacer, QuicPacketSpace
+from aioquic.quic.recovery import QuicPacketPacer
 from aioquic.quic.stream import QuicStream
 from aioquic.tls import Epoch
 
+from p2pd.io.overlay._aioquic172_acks import GRANULARITY_S, Acknowledging
 from p2pd.io.overlay._aioquic172_in import (
     FIRST_PLAIN,
     NONCE_BYTES,
@@ -26,15 +27,8 @@ from p2pd.io.overlay._aioquic172_in import (
     SPIN_BIT,
 )
 
-GRANULARITY_S = 0.001
-"""Of timers (RFC 9002 6.1.2)."""
 LATE_MAX_S = 0.02
 """No more than what was due in so long goes at once, however late a timer comes."""
-BULK_PACKETS = 32
-"""Where so many come between two acknowledgements,"""
-BULK_ACK_S = 0.004
-"""they are acknowledged after this instead of GRANULARITY_S: both sides have less to do. The other side
-knows that it may take 25 ms (max_ack_delay, RFC 9000 18.2)."""
 FRAME_BYTES_LEAST = 32
 """A packet with less room is full."""
 TURN_PACKETS = 16
@@ -87,14 +81,31 @@ class GranularPacer(QuicPacketPacer):
             self.bucket_time = max(0.0, self.bucket_time - count * self.packet_time)
 
 
-class Sending(QuicConnection):
-    _answered_packet = 0
-    """The highest that was acknowledged to the other side."""
-
+class Sending(Acknowledging):
     @property
     def pacer(self) -> GranularPacer:
         assert isinstance(self._loss._pacer, GranularPacer)
         return self._loss._pacer
+
+    def datagrams_to_send(self, now: float) -> list[tuple[bytes, NetworkAddress]]:
+        if self._is_silent(now):
+            self._pacing_at = None
+            return []
+        return super().datagrams_to_send(now)
+
+    def _is_silent(self, now_s: float) -> bool:
+        """True if there is nothing to send, as it is most often when something has come."""
+        return (
+            self._state is QuicConnectionState.CONNECTED
+            and self._handshake_confirmed
+            and not self._close_pending
+            and len(self._network_paths) == 1
+            and self._network_paths[0].is_validated
+            and self._remote_preferred_address is None
+            and not self._ack_is_due(now_s)
+            and not any(map(_waits, self._streams_queue))
+            and self._only_streams(self._network_paths[0])
+        )
 
     def _write_application(
         self, builder: QuicPacketBuilder, network_path: QuicNetworkPath, now: float
@@ -102,7 +113,10 @@ class Sending(QuicConnection):
         # The original looks for everything else that could be said before each packet.
         if not self._handshake_complete or not network_path.is_validated:
             super()._write_application(builder, network_path, now)
-        elif self._only_streams(network_path, now):
+            return
+        if any(_waits(stream) and not self._is_bulk(stream) for stream in self._streams_queue):
+            self._bundle_ack(now)
+        if self._only_streams(network_path):
             self._write_streams(builder, now)
         else:
             self._write_rest(builder, network_path, now)
@@ -130,13 +144,11 @@ class Sending(QuicConnection):
         pending = sender._pending[0]
         return min(pending.stop, self._allowed_end(stream)) - pending.start
 
-    def _only_streams(self, path: QuicNetworkPath, now_s: float) -> bool:
-        """True if nothing but data of streams waits to be sent."""
-        ack_at_s = self._spaces[Epoch.ONE_RTT].ack_at
+    def _only_streams(self, path: QuicNetworkPath) -> bool:
+        """True if nothing but data of streams, and acknowledgements, waits to be sent."""
         crypto, streams = self._crypto_streams.get(Epoch.ONE_RTT), self._local_max_streams_bidi
         return (
-            (ack_at_s is None or ack_at_s > now_s)
-            and (crypto is None or crypto.sender.buffer_is_empty)
+            (crypto is None or crypto.sender.buffer_is_empty)
             and self._local_max_data.value == self._local_max_data.sent
             and streams.sent - streams.used >= streams.value - streams.sent  # as aioquic has it
             and not (
@@ -156,22 +168,27 @@ class Sending(QuicConnection):
         """Packets of stream data, as many as may go now; those served go to the end of the queue."""
         pacer = self.pacer
         while True:
-            self._pacing_at = pacer.next_send_time(now=now_s)
-            if self._pacing_at is not None:
-                return
-            if bulk := self._bulk():
-                if not self._write_bulk(builder, bulk[0], len(bulk)):
+            if not self._ack_is_due(now_s):  # that may go whatever the pacer says
+                self._pacing_at = pacer.next_send_time(now=now_s)
+                if self._pacing_at is not None:
                     return
-                continue
-            self._write_shared(builder)
+                if bulk := self._bulk():
+                    if not self._write_bulk(builder, bulk[0], len(bulk)):
+                        return
+                    continue
+            self._write_shared(builder, now_s)
             if builder.packet_is_empty:
                 return
             pacer.update_after_send(now=now_s)
+            if not any(map(_waits, self._streams_queue)):
+                return
 
-    def _write_shared(self, builder: QuicPacketBuilder) -> None:
-        """One packet, of as many streams as fit into it."""
+    def _write_shared(self, builder: QuicPacketBuilder, now_s: float) -> None:
+        """One packet, of as many streams as fit into it, after what is to be acknowledged."""
         space = self._spaces[Epoch.ONE_RTT]
         builder.start_packet(QuicPacketType.ONE_RTT, self._cryptos[Epoch.ONE_RTT])
+        if self._ack_is_due(now_s):
+            self._write_ack_frame(builder, space, now_s)
         served = []
         for stream in self._streams_queue:
             if stream.is_blocked or stream.sender.buffer_is_empty:
@@ -231,13 +248,13 @@ class Sending(QuicConnection):
         self._put_last([stream])
         return True
 
-    def _write_ack_frame(
-        self, builder: QuicPacketBuilder, space: QuicPacketSpace, now: float
-    ) -> None:
-        super()._write_ack_frame(builder, space, now)
-        count = space.largest_received_packet - self._answered_packet
-        self._ack_delay = BULK_ACK_S if count >= BULK_PACKETS else GRANULARITY_S
-        self._answered_packet = space.largest_received_packet
+
+def _waits(stream: QuicStream) -> bool:
+    """True if it has data to send, or its end."""
+    sender = stream.sender
+    if stream.is_blocked or sender.buffer_is_empty:
+        return False
+    return sender._pending_eof or len(sender._pending) > 0
 
 
 def _has_to_say(stream: QuicStream) -> bool:

@@ -14,8 +14,8 @@ import trio
 from aioquic.quic.configuration import QuicConfiguration
 
 from p2pd.io.overlay._aioquic172 import Quic, QuicLimits
+from p2pd.io.overlay._aioquic172_acks import GRANULARITY_S
 from p2pd.io.overlay._aioquic172_in import CONNECTION_ID_BYTES
-from p2pd.io.overlay._aioquic172_out import GRANULARITY_S
 from p2pd.io.overlay.connection import CloseCode, Connection, Ending, Watcher
 from p2pd.io.overlay.datagrams import Datagrams
 from p2pd.io.overlay.doorman import Address, Caller, Doorman, read_header
@@ -108,8 +108,9 @@ class Endpoint:
             self._transmit(connection, now_s)
 
     def touch(self, connection: Connection) -> None:
+        if not self._touched:  # else the task that serves it does not wait, or has been woken
+            self._waiting.deadline = -math.inf
         self._touched[connection] = None
-        self._waiting.deadline = -math.inf
 
     def route(self, connection: Connection, connection_id: bytes) -> None:
         self._routes[connection_id] = connection

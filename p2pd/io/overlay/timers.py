@@ -25,12 +25,14 @@ class Timers(Generic[T]):
         return len(self._heap)
 
     def next_s(self) -> float:
+        while self._heap and self._heap[0][1] not in self._owners:
+            heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else math.inf
 
     def arm(self, owner: T, at_s: float) -> None:
-        """Unless it is armed for an earlier time."""
+        """Instead of for another time: to wake for one that does not hold any more costs more than to forget it."""
         if owner in self._armed:
-            if self._armed[owner][0] <= at_s:
+            if self._armed[owner][0] == at_s:
                 return
             self.disarm(owner)
         entry = self._armed[owner] = at_s, next(self._numbers)

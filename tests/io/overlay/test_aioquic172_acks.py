@@ -1,0 +1,90 @@
+"""When packets are acknowledged. Virtual seconds, no socket."""
+
+from functools import cache
+
+import pytest
+from aioquic.tls import Epoch
+
+from p2pd.io.overlay._aioquic172 import Quic
+from p2pd.io.overlay._aioquic172_acks import ALONE_S, FULL_BYTES, GRANULARITY_S
+from tests.io.overlay.pair import CLIENT, SERVER, Pair, twin
+
+PEER_ALLOWS_S = 0.025
+
+
+@cache
+def linked() -> Pair:
+    pair = Pair()
+    pair.run(50)
+    return pair
+
+
+def told(*sizes: int) -> tuple[Quic, Quic, float]:
+    """A client, and a server to which it has just sent a stream of each size."""
+    pair = linked()
+    client, server, now_s = twin(pair.client), twin(pair.server), pair.now_s + 1
+    for number, size in enumerate(sizes):
+        client.send_stream_data(4 * number, bytes(size))
+    packets = said(client, now_s)
+    server.receive_run(packets, CLIENT, now_s)
+    return client, server, now_s
+
+
+def said(quic: Quic, now_s: float) -> list[bytes]:
+    return [data for data, _ in quic.datagrams_to_send(now_s)]
+
+
+def due_s(quic: Quic) -> float | None:
+    return quic._spaces[Epoch.ONE_RTT].ack_at
+
+
+def test_what_comes_alone_is_acknowledged_after_a_while() -> None:
+    client, server, now_s = told(100)
+    assert due_s(server) == pytest.approx(now_s + ALONE_S)
+    assert said(server, now_s + ALONE_S / 2) == []
+    client.receive_run(said(server, now_s + ALONE_S), SERVER, now_s + ALONE_S)
+    assert client.backlog_bytes() == 0
+
+
+def test_the_other_side_does_not_take_it_for_lost_meanwhile() -> None:
+    client, _, now_s = told(100)
+    loss_s = client._loss.get_loss_detection_time(amplification_limited=False)
+    assert loss_s is not None
+    assert loss_s - now_s > PEER_ALLOWS_S > ALONE_S
+
+
+def test_an_acknowledgement_goes_with_what_is_said_before_it_is_due() -> None:
+    client, server, now_s = told(100)
+    server.send_stream_data(0, b"answer")
+    (packet,) = said(server, now_s)
+    assert due_s(server) is None
+    client.receive_run([packet], SERVER, now_s)
+    assert client.backlog_bytes() == 0
+    assert client._streams[0].receiver.highest_offset == len(b"answer")
+
+
+@pytest.mark.parametrize("by_one", [True, False])
+def test_full_packets_are_acknowledged_soon_for_their_sender_may_wait(by_one: bool) -> None:
+    client, server, now_s = told(100)
+    client.send_stream_data(0, bytes(5 * FULL_BYTES))
+    packets = said(client, now_s)
+    for run in [[one] for one in packets] if by_one else [packets]:
+        server.receive_run(run, CLIENT, now_s)
+    assert due_s(server) == pytest.approx(now_s + GRANULARITY_S)
+
+
+def test_nothing_waits_before_the_handshake_is_confirmed() -> None:
+    pair = Pair()
+    assert pair.client._handshake_confirmed
+    fresh = Quic(limits=pair.client._limits, configuration=pair.client._configuration)
+    assert fresh._ack_delay == GRANULARITY_S
+
+
+def test_who_has_nothing_to_say_builds_no_packet() -> None:
+    client, server, now_s = told(100)
+    assert server._is_silent(now_s)
+    assert not server._is_silent(now_s + ALONE_S)
+    server.send_ping(1)
+    assert not server._is_silent(now_s)
+    client.send_stream_data(0, b"more")
+    assert not client._is_silent(now_s)
