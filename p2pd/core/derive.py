@@ -327,7 +327,6 @@ def _decision(
     merged: Merged | None,
     state: State,
 ) -> Decision:
-    promoted = outcome is Outcome.PROMOTED and merged is not None
     before = previous.state.suspended if previous else ()
     header = Header(
         network=setting.genesis.network,
@@ -339,14 +338,23 @@ def _decision(
         next_members=members_hash(setting.members(state.suspended)),
         outcome=outcome,
         head=state.plan.base,
-        outer=merged.outer
-        if promoted and merged
-        else (previous.header.outer if previous else None),
+        outer=_outer_after(previous, outcome, merged),
         choices=_choices_hash(encoded),
         merged=_merged_hash(merged),
         state=_state_hash(state),
     )
     return Decision(header, encoded, merged, state)
+
+
+def _outer_after(
+    previous: Decision | None, outcome: Outcome, merged: Merged | None
+) -> ArtifactId | None:
+    """A blocked step may be the velocity's doing: kept, it would have every later one blocked too."""
+    if outcome is Outcome.PROMOTED and merged is not None:
+        return merged.outer
+    if previous is None or outcome is Outcome.BLOCKED:
+        return None
+    return previous.header.outer
 
 
 def is_bound(setting: Setting, decision: Decision) -> bool:

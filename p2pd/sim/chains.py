@@ -109,9 +109,12 @@ class Chain:
         self.checkers.begin_term(self.setting)
 
     def keeps_going(self, lives: Mapping[str, Life], now_s: float) -> bool:
-        """False if the next decision has taken too long."""
+        """False if the next decision, or the next head, has taken too long."""
         self.over = now_s >= self.pulse.faults_end_s and self.is_over(lives)
-        return self.over or self.pulse.beats(max(self.checkers.chain, default=0), now_s)
+        chain = self.checkers.chain
+        height = max(chain, default=0)
+        heads = chain[height].state.progress.heads if chain else 0
+        return self.over or self.pulse.beats(height, heads, now_s)
 
     def end(self, lives: Mapping[str, Life]) -> None:
-        self.checkers.on_end(self.tips(lives), finished=self.over, within_s=self.pulse.within_s)
+        self.checkers.on_end(self.tips(lives), stalled="" if self.over else self.pulse.stalled)

@@ -310,15 +310,11 @@ class Checkers:
             what = f"microshards {sorted(missing)} of the epoch are neither counted nor listed"
             self.fail("I7", decision.height, what)
 
-    def on_end(self, tips: dict[str, Decision], *, finished: bool, within_s: float = 0.0) -> None:
-        """Liveness, and one lineage, a while after the last fault."""
+    def on_end(self, tips: dict[str, Decision], *, stalled: str) -> None:
+        """Liveness, and one lineage, a while after the last fault. stalled: why it came to no end, if so."""
         highest = max(tips.values(), key=lambda tip: tip.height)
-        if not finished:
-            self.fail(
-                "liveness",
-                highest.height,
-                f"no end, nothing decided in {within_s:g} s: {_heights(tips)}",
-            )
+        if stalled:
+            self.fail("liveness", highest.height, f"{stalled}: {_heights(tips)}")
         for name, tip in sorted(tips.items()):
             first = self.chain.get(tip.height)
             if first is None or first.id != tip.id:

@@ -29,25 +29,43 @@ def certificate_within_s(schedule: Schedule) -> float:
     return total_s / (1.0 - SKEW_MOST)
 
 
+HEADLESS_MOST = 40
+"""Decisions in a row that may leave the head as it is, once nothing goes wrong: trainers fail now and then, liars
+spoil a window. It is no bound on time, of which a canary that blocks whatever comes takes none."""
+
+
 @dataclass(slots=True)
 class Pulse:
-    """Looks again and again whether anything was decided."""
+    """Looks again and again whether anything was decided, and whether it moves the head."""
 
     faults_end_s: float
     schedule: Schedule
     height: int = 0
+    heads: int = 0
+    head_height: int = 0
+    """Of the decision that promoted the last one, or after which the faults ended."""
     since_s: float = 0.0
     longest_s: float = 0.0
     """Without a decision, after the last fault, and before all was done."""
+    stalled: str = "no end in time"
+    """Why it beats no more."""
     within_s: float = field(init=False)
 
     def __post_init__(self) -> None:
         self.within_s = certificate_within_s(self.schedule)
 
-    def beats(self, height: int, now_s: float) -> bool:
-        """False if it has taken too long. height: the highest decided by now."""
+    def beats(self, height: int, heads: int, now_s: float) -> bool:
+        """False if it has taken too long. height: the highest decided by now, after so many heads."""
         waited_s = now_s - max(self.since_s, self.faults_end_s)
         if height > self.height:
             self.height, self.since_s = height, now_s
+        if heads > self.heads or now_s < self.faults_end_s:
+            self.heads, self.head_height = heads, height
         self.longest_s = max(self.longest_s, waited_s)
-        return waited_s <= self.within_s
+        if waited_s > self.within_s:
+            self.stalled = f"no end, nothing decided in {self.within_s:g} s"
+            return False
+        if height - self.head_height > HEADLESS_MOST:
+            self.stalled = f"no end, no head promoted in {HEADLESS_MOST} decisions"
+            return False
+        return True

@@ -71,7 +71,7 @@ def test_a_chain_that_holds_raises_nothing() -> None:
     made.on_adopted("viewer1", record(FIRST))
     made.on_adopted("viewer1", record(SECOND))
     made.on_opened("viewer1", SECOND)
-    made.on_end({"validator1": SECOND, "viewer1": SECOND}, finished=True)
+    made.on_end({"validator1": SECOND, "viewer1": SECOND}, stalled="")
     assert made.violations == []
     assert made.decided == {0: GENESIS.id, 1: FIRST.id, 2: SECOND.id}
 
@@ -123,7 +123,7 @@ def test_i02_a_decision_without_a_certificate_is_seen() -> None:
 
 def test_i02_a_node_that_ends_on_a_lineage_of_its_own_is_seen() -> None:
     made = checkers()
-    made.on_end({"validator1": FIRST, "viewer1": SECOND}, finished=True)
+    made.on_end({"validator1": FIRST, "viewer1": SECOND}, stalled="")
     assert found(made) == [("I2", 2)]
 
 
@@ -270,7 +270,7 @@ def test_i10_a_tip_that_goes_back_or_jumps_is_seen() -> None:
 
 def test_liveness_no_end_in_time_is_seen() -> None:
     made = checkers()
-    made.on_end({"validator1": FIRST}, finished=False, within_s=150.0)
+    made.on_end({"validator1": FIRST}, stalled="no end, nothing decided in 150 s")
     assert made.violations == [
         Violation(7, "liveness", 1, "no end, nothing decided in 150 s: validator1 at 1")
     ]

@@ -2,10 +2,11 @@
 
 import pytest
 
+from p2pd.core import derive
 from p2pd.core.decision import Decision, Outcome, Standing
 from p2pd.core.encoding import decode
 from p2pd.core.messages import Choices, Update
-from p2pd.core.work import FULL, OuterRule, Verdict
+from p2pd.core.work import FULL, Merged, OuterRule, Verdict
 from p2pd.sim.faults import FaultSet
 from p2pd.sim.fleet import FleetResult, run_fleet
 from p2pd.sim.liars import Lie
@@ -40,6 +41,40 @@ def test_i04_the_outer_state_is_certified_with_each_head_and_survives_all_faults
     assert states[0] is None
     for before, after, moved in zip(states, states[1:], promoted[1:], strict=False):
         assert (after != before) == moved  # the state of a head that was not promoted is not kept
+
+
+LONELY = FleetShape(
+    windows=12,
+    validators=1,
+    quorum=1,
+    weights=(1,),
+    trainers=1,
+    reducers=0,
+    only=(),
+    outer=OuterRule("nesterov", 700_000, 900_000),
+)
+
+
+def test_a_velocity_that_overshoots_goes_with_the_head_that_the_canary_blocks() -> None:
+    result = run_fleet(1, LONELY)
+    outcomes = [one.header.outcome for one in result.checkers.chain.values()]
+    assert Outcome.BLOCKED in outcomes
+    assert result.checkers.violations == []
+    assert result.last.state.progress.heads == 12
+
+
+def test_liveness_decisions_that_never_move_the_head_are_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def kept(previous: Decision | None, outcome: Outcome, merged: Merged | None) -> object:
+        if outcome is Outcome.PROMOTED and merged is not None:
+            return merged.outer
+        return previous.header.outer if previous else None
+
+    monkeypatch.setattr(derive, "_outer_after", kept)
+    result = run_fleet(1, LONELY)
+    assert [one.invariant for one in result.checkers.violations] == ["liveness"]
+    assert "no head promoted in 40 decisions" in result.checkers.violations[0].what
 
 
 def decided(result: FleetResult) -> list[tuple[Decision, Update]]:
