@@ -11,7 +11,6 @@ import typing
 from collections.abc import Callable
 from enum import IntEnum
 from functools import cache
-from io import BytesIO
 from operator import attrgetter
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
@@ -71,9 +70,8 @@ def decode_plain(data: bytes, *, limit_bytes: int = MAX_BYTES) -> Plain:
     if len(data) > limit_bytes:
         raise RemoteError(f"object of {len(data)} bytes exceeds the limit of {limit_bytes}")
     _check_shape(data)
-    stream = BytesIO(data)
     try:
-        plain = cbor2.CBORDecoder(stream).decode()
+        plain = cbor2.loads(data)
     except RecursionError as error:
         raise RemoteError("not CBOR of ours: nested too deeply") from error
     except (cbor2.CBORDecodeError, ValueError, OverflowError) as error:
@@ -144,21 +142,21 @@ def _plain(value: object) -> Plain:
     kind = type(value)
     if kind in WHOLE:
         return cast("Plain", value)
-    if isinstance(value, int):
-        if not INT_LEAST <= value <= INT_MOST:
+    if kind is int or isinstance(value, int):
+        if not INT_LEAST <= cast("int", value) <= INT_MOST:
             raise LocalError("integer of more than 64 bits cannot be encoded")
-        return int(value)
+        return int(cast("int", value))
     if kind is tuple or kind is list:
         items = cast("tuple[object, ...]", value)
-    elif dataclasses.is_dataclass(kind):
-        items = _values_of(kind)(value)
     else:
-        raise LocalError(f"{kind.__name__} cannot be encoded")
+        items = _values_of(kind)(value)
     return [cast("Plain", i) if type(i) in WHOLE else _plain(i) for i in items]
 
 
 @cache
 def _values_of(kind: type) -> Callable[[object], tuple[object, ...]]:
+    if not dataclasses.is_dataclass(kind):
+        raise LocalError(f"{kind.__name__} cannot be encoded")
     names = _field_names(kind)
     if len(names) > 1:
         return attrgetter(*names)

@@ -58,9 +58,10 @@ class _Purse:
     at_s: float
 
     def level(self, now_s: float) -> float:
-        allowance = self.allowance
-        grown = self.units + (now_s - self.at_s) * allowance.units_s
-        self.units, self.at_s = min(allowance.most, grown), now_s
+        if now_s != self.at_s:
+            allowance = self.allowance
+            grown = self.units + (now_s - self.at_s) * allowance.units_s
+            self.units, self.at_s = min(allowance.most, grown), now_s
         return self.units
 
     def ready_s(self, now_s: float) -> float:
@@ -107,12 +108,13 @@ class Conduct:
     def allows(self, peer: PeerId, units: float, now_s: float) -> bool:
         """Takes the cost of a message from the peer's allowance; False if there is none left."""
         account = self._account(peer, now_s)
-        stranger = peer not in self._members
-        spent = account.purse.level(now_s) <= 0.0
-        if spent or (stranger and self._strangers.level(now_s) <= 0.0):
-            account.dropped += spent  # what others used up is not this peer's doing
+        purses = (account.purse,) if peer in self._members else (account.purse, self._strangers)
+        if any([purse.level(now_s) <= 0.0 for purse in purses]):
+            # What others used up is not this peer's doing.
+            account.dropped += account.purse.units <= 0.0
             return False
-        self.charge(peer, units, now_s)
+        for purse in purses:
+            purse.units -= units
         return True
 
     def charge(self, peer: PeerId, units: float, now_s: float) -> None:

@@ -26,6 +26,20 @@ def is_for(kind: str, link: Link) -> bool:
     return kind in FOR_ALL or not JUDGES.isdisjoint(link.hello.roles)
 
 
+def pack(objects: Sequence[Signed[Any]]) -> Sequence[bytes]:
+    """As few messages as they fit in."""
+    messages: list[bytes] = []
+    batch: list[bytes] = []
+    for signed in objects:
+        batch.append(dump(signed))
+        if sum(map(len, batch)) > OBJECTS_BYTES:
+            messages.append(dump_talk(Objects(tuple(batch))))
+            batch = []
+    if batch:
+        messages.append(dump_talk(Objects(tuple(batch))))
+    return messages
+
+
 @dataclass(slots=True, eq=False)
 class Relay:
     """An object on its way to others."""
@@ -81,29 +95,28 @@ class Neighbours:
         # Nobody waits for a report: who does not get it from its author or a few others reconciles.
         crowd = {relay.signed.id for relay in relays if self._is_for_few(relay.signed)}
         few = {link.peer for link in self._next_few()} if crowd else set()
+        packed: dict[tuple[int, ...], Sequence[bytes]] = {}
+        """By place in relays: most neighbours need the same."""
         for link in self._transport.links():
-            wanted = [
-                relay.signed
-                for relay in relays
+            wanted = tuple(
+                place
+                for place, relay in enumerate(relays)
                 if link.peer not in relay.have
                 and is_for(relay.signed.kind, link)
                 and (relay.signed.id not in crowd or link.peer in few)
-            ]
-            self.send(link, wanted)
+            )
+            if wanted not in packed:
+                packed[wanted] = pack([relays[place].signed for place in wanted])
+            for message in packed[wanted]:
+                self._transport.send(link.peer, message)
 
     def _is_for_few(self, signed: Signed[Any]) -> bool:
         return signed.kind in FOR_ALL and signed.signer != self._transport.peer
 
     def send(self, link: Link, objects: Sequence[Signed[Any]]) -> int:
-        """In as few messages as they fit in. Returns how many objects."""
-        batch: list[bytes] = []
-        for signed in objects:
-            batch.append(dump(signed))
-            if sum(map(len, batch)) > OBJECTS_BYTES:
-                self._transport.send(link.peer, dump_talk(Objects(tuple(batch))))
-                batch = []
-        if batch:
-            self._transport.send(link.peer, dump_talk(Objects(tuple(batch))))
+        """Returns how many objects."""
+        for message in pack(objects):
+            self._transport.send(link.peer, message)
         return len(objects)
 
     def _next_few(self) -> Sequence[Link]:

@@ -15,8 +15,6 @@ from p2pd.node.neighbours import Neighbours, Relay
 
 PAUSE_S = 0.04
 """At most."""
-URGENT = frozenset({"vote", "proposal", "evidence"})
-"""Kinds that are passed on at once: a quorum waits for them."""
 UNHURRIED = frozenset({"report"})
 """Kinds of which one's own wait as well."""
 
@@ -33,8 +31,7 @@ class Relays:
     def add(self, signed: Signed[Any], source: PeerId | None) -> None:
         """source is None where it was made here."""
         relay = Relay(signed, {source or self._me, signed.signer})
-        own = source is None and signed.kind not in UNHURRIED
-        if own or signed.kind in URGENT:
+        if source is None and signed.kind not in UNHURRIED:
             self._neighbours.pass_on([relay])
             return
         self._waiting[signed.id] = relay

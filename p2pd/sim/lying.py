@@ -11,7 +11,7 @@ from p2pd.core.talk import Holdings, Objects, dump_talk
 from p2pd.node.lane import Lane
 from p2pd.node.neighbours import JUDGES, VALIDATOR
 from p2pd.sim.liars import Lie
-from p2pd.sim.tongues import Scene, Told, Tongue
+from p2pd.sim.tongues import Scene, Told, Tongue, nothing
 from p2pd.sim.watched import WatchedLane
 from p2pd.wire.envelope import dump
 
@@ -67,7 +67,8 @@ class LyingLane(WatchedLane):
             return  # a liar knows what it said, and its machine must not find out
         Lane.receive(self, signed, source)
         self.past.append(signed)
-        self._say(self.tongue.hear(signed, self._scene()))
+        if self.tongue.hear is not nothing:
+            self._say(self.tongue.hear(signed, self._scene()))
 
     def _move_on(self, decision: Decision) -> None:
         super()._move_on(decision)

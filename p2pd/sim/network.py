@@ -97,7 +97,8 @@ class MemoryNetwork:
 
     def note(self, what: str, source: str, target: str, message: bytes) -> None:
         head = f"{true_now_s()!r} {what} {source} {target} {len(message)}\n"
-        self._trace.update(head.encode() + message)
+        self._trace.update(head.encode())
+        self._trace.update(message)
 
     def _watch(self) -> None:
         for node in self._nodes.values():

@@ -22,8 +22,9 @@ TURNS_PER_INSTANT = 100_000
 class Deadlines(trio_scheduler.Deadlines):
     """Trio's, where each deadline comes when the clock of who set it says so."""
 
-    def __init__(self) -> None:
+    def __init__(self, guard: "NoProgress") -> None:
         super().__init__()
+        self._guard = guard
         self._rows: list[tuple[float, int, float, trio.CancelScope]] = []
         """True time, number, time as it was set, scope."""
         self._added = 0
@@ -44,6 +45,8 @@ class Deadlines(trio_scheduler.Deadlines):
         return inf
 
     def expire(self, now: float) -> bool:
+        """Called once a turn, in which each task that can run makes a step."""
+        self._guard.turn()
         expired = False
         while self._rows and self._rows[0][0] <= now:
             _, _, deadline, scope = heappop(self._rows)
@@ -73,11 +76,11 @@ class Suspects(trio.abc.Instrument):
         self.steps[task.name] += 1
 
 
-class NoProgress(trio.abc.Instrument):
+class NoProgress:
     """Cancels the run when tasks keep running but time stands still.
 
-    It looks once a turn, in which each task that can run makes a step: at each step it would cost more
-    than many a step itself. Only in the second half of what is allowed tasks are counted by name.
+    It looks once a turn: at each step it would cost more than many a step itself. Only in the second half of what is
+    allowed tasks are counted by name.
     """
 
     def __init__(self, scope: trio.CancelScope, clock: VirtualClock, turns_max: int) -> None:
@@ -89,7 +92,7 @@ class NoProgress(trio.abc.Instrument):
         self._turns = 0
         self._suspects: Suspects | None = None
 
-    def before_io_wait(self, timeout: float) -> None:
+    def turn(self) -> None:
         if self._clock.true_s != self._now_s:
             self._now_s, self._turns = self._clock.true_s, 0
             if self._suspects is not None:
@@ -119,10 +122,11 @@ def run_seeded(
     """
 
     async def bounded() -> tuple[bool, str | None]:
-        trio_scheduler.GLOBAL_RUN_CONTEXT.runner.deadlines = Deadlines()
-        with trio.CancelScope(deadline=trio.current_time() + until_s) as scope:
-            guard = NoProgress(scope, clock, turns_max)
-            trio.lowlevel.add_instrument(guard)
+        scope = trio.CancelScope()
+        guard = NoProgress(scope, clock, turns_max)
+        trio_scheduler.GLOBAL_RUN_CONTEXT.runner.deadlines = Deadlines(guard)
+        scope.deadline = trio.current_time() + until_s
+        with scope:
             await main()
         return not scope.cancelled_caught, guard.culprit
 
