@@ -146,17 +146,13 @@ def _plain(value: object) -> Plain:
         if not INT_LEAST <= cast("int", value) <= INT_MOST:
             raise LocalError("integer of more than 64 bits cannot be encoded")
         return int(cast("int", value))
-    if kind is tuple or kind is list:
-        items = cast("tuple[object, ...]", value)
-    else:
-        items = _values_of(kind)(value)
+    bare = kind is tuple or kind is list
+    items = cast("tuple[object, ...]", value) if bare else _values_of(cast("Any", kind))(value)
     return [cast("Plain", i) if type(i) in WHOLE else _plain(i) for i in items]
 
 
 @cache
 def _values_of(kind: type) -> Callable[[object], tuple[object, ...]]:
-    if not dataclasses.is_dataclass(kind):
-        raise LocalError(f"{kind.__name__} cannot be encoded")
     names = _field_names(kind)
     if len(names) > 1:
         return attrgetter(*names)
@@ -165,6 +161,8 @@ def _values_of(kind: type) -> Callable[[object], tuple[object, ...]]:
 
 @cache
 def _field_names(kind: type) -> tuple[str, ...]:
+    if not dataclasses.is_dataclass(kind):
+        raise LocalError(f"{kind.__name__} cannot be encoded")
     return tuple(field.name for field in dataclasses.fields(kind))
 
 

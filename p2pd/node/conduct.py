@@ -109,7 +109,7 @@ class Conduct:
         """Takes the cost of a message from the peer's allowance; False if there is none left."""
         account = self._account(peer, now_s)
         purses = (account.purse,) if peer in self._members else (account.purse, self._strangers)
-        if any([purse.level(now_s) <= 0.0 for purse in purses]):
+        if any(purse.level(now_s) <= 0.0 for purse in purses):
             # What others used up is not this peer's doing.
             account.dropped += account.purse.units <= 0.0
             return False

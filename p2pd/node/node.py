@@ -222,7 +222,9 @@ class Node:
     async def answer(self, peer: PeerId, request: bytes) -> bytes:
         # Who asks too much waits, and with it no more than the requests that a peer may have open.
         ready_s = self.conduct.ready_s(peer, now_s := trio.current_time())
-        await (trio.sleep_until(ready_s) if ready_s > now_s else trio.lowlevel.checkpoint())
+        await trio.lowlevel.checkpoint()
+        if ready_s > now_s:
+            await trio.sleep_until(ready_s)
         talk = load_talk(request)
         answer = await self._answer(peer, talk)
         if not isinstance(talk, GetChunk):  # chunks have limits of their own

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-import pytest
 import trio
 import trio.testing
 
