@@ -31,7 +31,7 @@ from p2pd.tensors.layout import (
     quoted,
 )
 
-WRITEBACK_CHUNKS = 8
+WRITEBACK_CHUNKS = 4
 PIECES_MOST = 1024
 """In one call. Source: IOV_MAX of Linux and macOS."""
 

@@ -29,7 +29,8 @@ def weighted_mean(rows: Sequence[Stored], weights: Sequence[int], *, wide: bool)
     product = np.empty_like(merged)
     for row, weight in zip(rows[1:], weights[1:], strict=True):
         np.copyto(product, row)  # faster than to convert and multiply at once
-        np.multiply(product, float(weight), out=product)
+        if weight != 1:
+            np.multiply(product, float(weight), out=product)
         np.add(merged, product, out=merged)
         total += weight
     np.divide(merged, float(total), out=merged)
@@ -66,12 +67,10 @@ def trimmed_mean(rows: Sequence[Stored], cut: int, *, wide: bool) -> Values:
 
 def ordered(rows: Sequence[Stored]) -> list[Stored]:
     """The rows, each element's values ascending. Zeros must all be positive."""
-    lanes = [row.copy() for row in rows]
-    spare = np.empty_like(lanes[0])
+    lanes = list(rows)
     for low, high in exchanges(len(lanes)):
-        np.minimum(lanes[low], lanes[high], out=spare)
-        np.maximum(lanes[low], lanes[high], out=lanes[high])
-        lanes[low], spare = spare, lanes[low]
+        pair = lanes[low], lanes[high]
+        lanes[low], lanes[high] = np.minimum(*pair), np.maximum(*pair)
     return lanes
 
 
