@@ -1,15 +1,20 @@
 """Takes in datagrams that came together, without what aioquic 1.7.2 does for each. Bytes, seconds.
 
 A packet is plain if it brings a higher packet number than all before, on the address and key in use, and
-nothing but one STREAM frame without FIN of a stream that is open. What it changes is done here, once a run
-where that is the same; every other packet is left to aioquic, in its turn.
+nothing but an ACK frame, or one STREAM frame without FIN of a stream that is open, or the one before the other.
+What it changes is done here, once a run where that is the same; every other packet is left to aioquic, in its turn.
 Source: RFC 9000 13 and 17.3, RFC 9001 5.4, QuicConnection.receive_datagram.
 """
 
 from collections.abc import Sequence
 
 from aioquic._buffer import Buffer, BufferReadError
-from aioquic.quic.connection import NetworkAddress, QuicConnectionState
+from aioquic.quic.connection import (
+    NetworkAddress,
+    QuicConnectionError,
+    QuicConnectionState,
+    QuicReceiveContext,
+)
 from aioquic.quic.events import StreamDataReceived
 from aioquic.quic.packet import QuicStreamFrame, decode_packet_number
 from aioquic.quic.recovery import MAX_ACK_RANGES
@@ -19,8 +24,6 @@ from cryptography.exceptions import InvalidTag
 from p2pd.io.overlay._aioquic172_acks import FULL_BYTES, Acknowledging
 
 CONNECTION_ID_BYTES = 8
-RUN_LEAST = 3
-"""Packets; fewer at a time are most often no bulk."""
 NUMBER_AT = 1 + CONNECTION_ID_BYTES
 NUMBER_BYTES = 2
 """aioquic writes all packet numbers so long."""
@@ -34,6 +37,8 @@ FIRST_PLAIN = 0x41
 STREAM_BITS, STREAM_PLAIN, HAS_OFFSET, HAS_LENGTH = 0xF9, 0x08, 4, 2
 """Of the type of a STREAM frame; plain: without FIN."""
 FRAME_HEAD_BYTES = 25
+ACK = 0x02
+"""Type of an ACK frame without counts of congestion."""
 
 
 class Receiving(Acknowledging):
@@ -43,10 +48,11 @@ class Receiving(Acknowledging):
         """As receive_datagram for each in turn; all came from address."""
         start = 0
         while start < len(datagrams):
-            if len(datagrams) - start >= RUN_LEAST and self._takes_plain(address):
+            if self._takes_plain(address):
                 taken = _Run(self, now_s).take(datagrams[start:])
                 full = sum(len(data) >= FULL_BYTES for data in datagrams[start : start + taken])
-                self._note_full(full, now_s)
+                if full:
+                    self._note_full(full, now_s)
                 start += taken
             if start < len(datagrams):
                 self.receive_datagram(datagrams[start], address, now_s)
@@ -86,6 +92,8 @@ class _Run:
         self._start = self._last + 1
         """Of the packet numbers up to last that were taken and not recorded."""
         self._parts: dict[int, list[bytes]] = {}
+        self._elicits = False
+        """Something is to be acknowledged."""
 
     def take(self, datagrams: Sequence[bytes]) -> int:
         """Takes in those before the first that is not plain; how many these are."""
@@ -140,6 +148,9 @@ class _Run:
     def _place(self, plain: bytes) -> bool:
         """Hands on the data of a plain packet; False, and nothing is changed, if it is another."""
         kind = plain[0] if plain else 0
+        if kind == ACK:
+            rest = self._acknowledged(plain)
+            return rest is not None and (not rest or (rest[0] != ACK and self._place(rest)))
         if kind & STREAM_BITS != STREAM_PLAIN:
             return False
         head = Buffer(data=plain[1:FRAME_HEAD_BYTES])
@@ -152,7 +163,28 @@ class _Run:
         data = plain[1 + head.tell() :]
         if not data or length not in (None, len(data)):
             return False
-        return self._arrived(stream_id, offset, data)
+        placed = self._arrived(stream_id, offset, data)
+        self._elicits = self._elicits or placed
+        return placed
+
+    def _acknowledged(self, plain: bytes) -> bytes | None:
+        """Takes in an ACK frame; what follows it, or None if it does not hold. To do it again changes nothing."""
+        quic = self._quic
+        context = QuicReceiveContext(
+            epoch=Epoch.ONE_RTT,
+            host_cid=self._connection_id,
+            network_path=quic._network_paths[0],
+            quic_logger_frames=None,
+            time=self._now_s,
+            version=None,
+        )
+        frame = Buffer(data=plain[1:])
+        self._hand_on()
+        try:
+            quic._handle_ack_frame(context, ACK, frame)
+        except (BufferReadError, QuicConnectionError):
+            return None
+        return plain[1 + frame.tell() :]
 
     def _arrived(self, stream_id: int, offset: int, data: bytes) -> bool:
         stream = self._quic._streams.get(stream_id)
@@ -207,7 +239,7 @@ class _Run:
         space.expected_packet_number = self._expected
         space.largest_received_packet = quic._spin_highest_pn = self._last
         space.largest_received_time = self._now_s
-        if space.ack_at is None:
+        if self._elicits and space.ack_at is None:
             space.ack_at = self._now_s + quic._ack_delay
         quic._spin_bit = bool(first & SPIN_BIT) != quic._is_client
         quic._close_at = self._now_s + quic._idle_timeout()

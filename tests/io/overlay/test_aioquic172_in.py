@@ -106,6 +106,11 @@ def state(quic: Quic) -> object:
         space.largest_received_packet,
         space.largest_received_time,
         [number in space.received_packets for number in recent],
+        quic._loss.bytes_in_flight,
+        quic._loss.congestion_window,
+        quic._loss._rtt_smoothed,
+        list(space.sent_packets),
+        quic.backlog_bytes(),
         {
             number: (
                 stream.receiver.highest_offset,
@@ -226,6 +231,54 @@ def packets(client: Quic, *frames: bytes) -> list[bytes]:
 def stream_frame(stream_id: int, offset: int, data: bytes, *, last: bool = False) -> bytes:
     head = bytes([15 if last else 14, stream_id])
     return head + encode_uint_var(offset) + encode_uint_var(len(data)) + data
+
+
+def ack(highest: int, fewer: int = 0) -> bytes:
+    return b"\x02" + encode_uint_var(highest) + b"\0\0" + encode_uint_var(fewer)
+
+
+PING, CLOSE = b"\x01\0\0", b"\x1d\x05\0"
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        b"",
+        stream_frame(0, 110, b"more"),
+        stream_frame(0, 110, b"more", last=True),
+        stream_frame(0, 10, b"repeated"),
+        ack(0),
+        PING,
+        CLOSE,
+        b"\x40",
+    ],
+)
+@pytest.mark.parametrize("odd", [0, 1000, -1])
+def test_acknowledgements_in_a_run_are_taken_in_as_they_are_one_by_one(
+    after: bytes, odd: int
+) -> None:
+    three = Trio()
+    first = packets(three.client, stream_frame(0, 0, bytes(100)))
+    three.deliver(first, wanted=False)
+    for server in (three.runs, three.single):
+        server.send_stream_data(0, bytes(3000))
+        server.send_ping(7)
+    three.now_s += 0.02
+    three.answer(lost=True)
+    sent = max(three.runs._spaces[Epoch.ONE_RTT].sent_packets)
+    # More than there are break the protocol; beyond what was sent, aioquic does not mind.
+    frame = ack(sent + odd) if odd >= 0 else ack(sent, sent + 1)
+    three.now_s += 0.004
+    run = packets(
+        three.client,
+        stream_frame(0, 100, bytes(10)),
+        frame + after,
+        stream_frame(0, 114, bytes(10)),
+    )
+    three.deliver(run, wanted=True)
+    breaks = odd < 0 or after[:1] in (CLOSE[:1], b"\x40", b"\x0f")
+    assert (three.runs.closing() is None) != breaks
+    three.answer(lost=False)
 
 
 def test_an_end_that_overtakes_the_data_before_it_ends_the_stream_all_the_same() -> None:
