@@ -236,6 +236,39 @@ def test_a_dial_that_is_cancelled_leaves_nothing_behind() -> None:
     trio.run(main)
 
 
+def test_messages_written_at_once_share_a_datagram_and_do_not_wait_for_another() -> None:
+    async def main() -> None:
+        held, alice_is_quiet = trio.Event(), trio.Event()
+        passed: list[int] = []
+
+        async def count(data: bytes, forth: bool) -> bool:
+            if forth and alice_is_quiet.is_set():
+                passed.append(len(data))
+            elif not forth and alice_is_quiet.is_set():
+                await held.wait()  # nothing comes in at alice that could have her send
+            return True
+
+        async with (
+            running(transport("alice"), transport("bob")) as (alice, bob),
+            trio.open_nursery() as nursery,
+        ):
+            relay = Relay(bob.transport.address)
+            relay.gate = count
+            await nursery.start(relay.run)
+            await alice.transport.connect(relay.address, bob.peer)
+            alice.transport.send(bob.peer, b"first")
+            await bob.seen.until(lambda seen: len(seen.messages) == 1)
+            alice_is_quiet.set()
+            for number in range(10):
+                assert alice.transport.send(bob.peer, number.to_bytes(50))
+            await bob.seen.until(lambda seen: len(seen.messages) == 11)
+            assert max(passed) > 10 * 50
+            held.set()
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+
+
 def test_messages_and_requests_survive_loss_and_disorder() -> None:
     async def main() -> None:
         draw = random.Random(3)
