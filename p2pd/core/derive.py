@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from p2pd.core.dealing import Table, Waiting, deal, take_back
 from p2pd.core.decision import (
@@ -382,5 +383,6 @@ def _state_hash(state: State) -> bytes:
     return digest("state", encode(state))
 
 
+@lru_cache(maxsize=64)
 def members_hash(members: Members) -> bytes:
     return digest("members", encode((members.rows, members.quorum)))

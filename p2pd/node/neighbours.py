@@ -82,7 +82,7 @@ class Neighbours:
                 self._transport.send(link.peer, tip if has_seat(link.peer) else message)
 
     def tell_few(self, message: bytes) -> None:
-        for link in self._next_few():
+        for link in self._next_few(FEW):
             self._transport.send(link.peer, message)
 
     def tell_validators(self, message: bytes) -> None:
@@ -92,9 +92,9 @@ class Neighbours:
 
     def pass_on(self, relays: Sequence[Relay]) -> None:
         """To those that need them and may not have them."""
-        # Nobody waits for a report: who does not get it from its author or a few others reconciles.
-        crowd = {relay.signed.id for relay in relays if self._is_for_few(relay.signed)}
-        few = {link.peer for link in self._next_few()} if crowd else set()
+        # Who does not get a report from its author, or on such a way, reconciles.
+        spread = {relay.signed.id for relay in relays if self._is_for_one(relay.signed)}
+        one = {link.peer for link in self._next_few(1)} if spread else set()
         packed: dict[tuple[int, ...], Sequence[bytes]] = {}
         """By place in relays: most neighbours need the same."""
         for link in self._transport.links():
@@ -103,14 +103,14 @@ class Neighbours:
                 for place, relay in enumerate(relays)
                 if link.peer not in relay.have
                 and is_for(relay.signed.kind, link)
-                and (relay.signed.id not in crowd or link.peer in few)
+                and (relay.signed.id not in spread or link.peer in one)
             )
             if wanted not in packed:
                 packed[wanted] = pack([relays[place].signed for place in wanted])
             for message in packed[wanted]:
                 self._transport.send(link.peer, message)
 
-    def _is_for_few(self, signed: Signed[Any]) -> bool:
+    def _is_for_one(self, signed: Signed[Any]) -> bool:
         return signed.kind in FOR_ALL and signed.signer != self._transport.peer
 
     def send(self, link: Link, objects: Sequence[Signed[Any]]) -> int:
@@ -119,11 +119,11 @@ class Neighbours:
             self._transport.send(link.peer, message)
         return len(objects)
 
-    def _next_few(self) -> Sequence[Link]:
+    def _next_few(self, most: int) -> Sequence[Link]:
         """Other ones each time: all of them in turn."""
         links = self._transport.links()
-        if len(links) <= FEW:
+        if len(links) <= most:
             return links
         first = self._told % len(links)
-        self._told += FEW
-        return (*links, *links)[first : first + FEW]
+        self._told += most
+        return (*links, *links)[first : first + most]

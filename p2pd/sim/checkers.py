@@ -5,6 +5,7 @@ Counts are made here anew, from the signed genesis and the records themselves, n
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from p2pd.core.decision import Decision, Outcome, Plan, Record
@@ -326,7 +327,13 @@ class Checkers:
 
 
 def _cohort(decision: Decision) -> tuple[Any, ...]:
-    return decode(Choices, decision.choices).cohort if decision.choices else ()
+    return _cohort_in(decision.choices) if decision.choices else ()
+
+
+@lru_cache(maxsize=16)
+def _cohort_in(choices: bytes) -> tuple[Any, ...]:
+    """Each node adopts the same ones."""
+    return decode(Choices, choices).cohort
 
 
 def _justified(

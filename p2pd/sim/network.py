@@ -203,7 +203,11 @@ class MemoryTransport:
 
     def _happen(self, action: Action) -> None:
         if self.running:
-            self.at_home(action)
+            before = KEPT.set(self._skew)
+            try:
+                action()
+            finally:
+                KEPT.reset(before)
 
     def at_home(self, action: Action) -> None:
         """By the clock of this node, whoever causes it."""

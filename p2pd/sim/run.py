@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from heapq import heapify, heappop, heappush
 from math import inf
+from typing import Any, cast
 
 import trio
 import trio._core._run as trio_scheduler
@@ -17,6 +18,9 @@ from p2pd.sim.clock import KEPT, TRUE, VirtualClock
 
 TURNS_PER_INSTANT = 100_000
 """More turns than this while time stands still is a spin: busy fleets take a few thousand. Even."""
+
+LOOK_TURNS = 64
+"""Between two looks at what comes from outside; a tenth of a second at most."""
 
 
 class Deadlines(trio_scheduler.Deadlines):
@@ -64,6 +68,30 @@ class Deadlines(trio_scheduler.Deadlines):
         }
         self._rows = list(latest.values())
         heapify(self._rows)
+
+
+class SeldomLooking:
+    """Trio's view of the outside, where nothing happens that a simulation waits for: only Ctrl-C comes from there.
+
+    To ask the kernel each turn takes as long as many a step of a task.
+    """
+
+    def __init__(self, manager: Any) -> None:  # noqa: ANN401 - of the system that this runs on
+        self._manager = manager
+        self._turns = 0
+        self.process_events = manager.process_events
+        self.wait_readable = manager.wait_readable
+        self.wait_writable = manager.wait_writable
+        self.notify_closing = manager.notify_closing
+        self.force_wakeup = manager.force_wakeup
+        self.statistics = manager.statistics
+        self.close = manager.close
+
+    def get_events(self, timeout: float) -> list[tuple[int, int]]:
+        self._turns += 1
+        if timeout == 0 and self._turns % LOOK_TURNS:
+            return []
+        return cast("list[tuple[int, int]]", self._manager.get_events(timeout))
 
 
 class Suspects(trio.abc.Instrument):
@@ -124,7 +152,9 @@ def run_seeded(
     async def bounded() -> tuple[bool, str | None]:
         scope = trio.CancelScope()
         guard = NoProgress(scope, clock, turns_max)
-        trio_scheduler.GLOBAL_RUN_CONTEXT.runner.deadlines = Deadlines(guard)
+        runner = trio_scheduler.GLOBAL_RUN_CONTEXT.runner
+        runner.deadlines = Deadlines(guard)
+        runner.io_manager = SeldomLooking(runner.io_manager)  # type: ignore[assignment]
         scope.deadline = trio.current_time() + until_s
         with scope:
             await main()

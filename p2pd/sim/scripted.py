@@ -5,6 +5,7 @@ The payload of an artifact is the encoded vector. All work takes virtual time dr
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import isqrt
 from random import Random
 
@@ -58,7 +59,12 @@ def _unwatched(*_: object) -> None:
 
 
 def load_vector(blobs: MemoryBlobs, artifact: ArtifactId) -> Vector:
-    return decode(Vector, blobs.payload(artifact))
+    return _vector(blobs.payload(artifact))
+
+
+@lru_cache(maxsize=256)
+def _vector(payload: bytes) -> Vector:
+    return decode(Vector, payload)
 
 
 @dataclass(slots=True)
