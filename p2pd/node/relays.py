@@ -13,7 +13,7 @@ from p2pd.core.ids import ObjectId, PeerId
 from p2pd.core.signed import Signed
 from p2pd.node.neighbours import Neighbours, Relay
 
-PAUSE_S = 0.04
+PAUSE_S = 0.1
 """At most."""
 UNHURRIED = frozenset({"report"})
 """Kinds of which one's own wait as well."""

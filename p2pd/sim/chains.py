@@ -74,6 +74,8 @@ class Chain:
     """Of the nodes that serve it."""
     heads: int
     """After so many it is finished."""
+    spoilt: bool
+    """A trainer of it sends what spoils each merge."""
     pulse: Pulse = field(init=False)
     over: bool = False
 
@@ -81,7 +83,7 @@ class Chain:
         self.await_after(0.0)
 
     def await_after(self, faults_end_s: float) -> None:
-        self.pulse = Pulse(faults_end_s, self.signed.revision.schedule)
+        self.pulse = Pulse(faults_end_s, self.signed.revision.schedule, self.spoilt)
 
     def is_served_by(self, name: str) -> bool:
         return name.removesuffix(TWIN) in self.names
@@ -95,11 +97,11 @@ class Chain:
         lanes = {name: self.lane_of(life) for name, life in lives.items()}
         return {name: lane.decision for name, lane in lanes.items() if lane is not None}
 
-    def is_over(self, lives: Mapping[str, Life]) -> bool:
-        """Every node stands on the same last decision."""
+    def is_over(self, lives: Mapping[str, Life], heads: int) -> bool:
+        """Every node stands on the same last decision, after so many heads at least."""
         tips = self.tips(lives)
         return len({tip.id for tip in tips.values()}) == 1 and all(
-            name in tips and tips[name].state.progress.heads >= self.heads for name in self.names
+            name in tips and tips[name].state.progress.heads >= heads for name in self.names
         )
 
     def begin_term(self, number: int, shape: FleetShape) -> None:
@@ -110,11 +112,13 @@ class Chain:
 
     def keeps_going(self, lives: Mapping[str, Life], now_s: float) -> bool:
         """False if the next decision, or the next head, has taken too long."""
-        self.over = now_s >= self.pulse.faults_end_s and self.is_over(lives)
         chain = self.checkers.chain
         height = max(chain, default=0)
         heads = chain[height].state.progress.heads if chain else 0
-        return self.over or self.pulse.beats(height, heads, now_s)
+        beats = self.pulse.beats(height, heads, now_s)
+        calm = now_s >= self.pulse.faults_end_s
+        self.over = calm and self.is_over(lives, 0 if self.pulse.is_held(height) else self.heads)
+        return self.over or beats
 
     def end(self, lives: Mapping[str, Life]) -> None:
         self.checkers.on_end(self.tips(lives), stalled="" if self.over else self.pulse.stalled)

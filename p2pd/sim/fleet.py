@@ -131,7 +131,9 @@ class SimFleet:
                 checkers.watch_with(chains[0].checkers)
             served = tuple(name for name in self.names if number in shape.served_by(name))
             setting = setting_of(plain, 0, shape.broken)
-            chains.append(Chain(signed, setting, checkers, served, shape.windows_of(number)))
+            spoilt = any(self.lies.get(name) is Lie.REPLAY for name in served)
+            heads = shape.windows_of(number)
+            chains.append(Chain(signed, setting, checkers, served, heads, spoilt))
         return chains
 
     @property

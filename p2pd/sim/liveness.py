@@ -32,6 +32,9 @@ def certificate_within_s(schedule: Schedule) -> float:
 HEADLESS_MOST = 40
 """Decisions in a row that may leave the head as it is, once nothing goes wrong: trainers fail now and then, liars
 spoil a window. It is no bound on time, of which a canary that blocks whatever comes takes none."""
+SPOILT_MOST = 10
+"""The same where a trainer's updates spoil each merge and nobody screens them: that the canary keeps the head is all
+that can be asked for, and so many decisions show it."""
 
 
 @dataclass(slots=True)
@@ -40,6 +43,8 @@ class Pulse:
 
     faults_end_s: float
     schedule: Schedule
+    spoilt: bool = False
+    """A trainer's updates may spoil each merge."""
     height: int = 0
     heads: int = 0
     head_height: int = 0
@@ -65,7 +70,11 @@ class Pulse:
         if waited_s > self.within_s:
             self.stalled = f"no end, nothing decided in {self.within_s:g} s"
             return False
-        if height - self.head_height > HEADLESS_MOST:
+        if not self.spoilt and height - self.head_height > HEADLESS_MOST:
             self.stalled = f"no end, no head promoted in {HEADLESS_MOST} decisions"
             return False
         return True
+
+    def is_held(self, height: int) -> bool:
+        """The canary has kept the head long enough from what spoils it."""
+        return self.spoilt and height - self.head_height > SPOILT_MOST
