@@ -14,7 +14,7 @@ from p2pd.core.derive import Setting
 from p2pd.core.encoding import encode
 from p2pd.core.genesis import Genesis, Seat
 from p2pd.core.hello import PROTOCOL_VERSION, Hello
-from p2pd.core.ids import PeerId, peer_id
+from p2pd.core.ids import ObjectId, PeerId, peer_id
 from p2pd.core.revision import SignedRevision
 from p2pd.core.signed import Signed
 from p2pd.core.voting.events import Defence
@@ -89,6 +89,7 @@ class SimFleet:
         self.signers = {name: SimSigner(seed, name) for name in shape.names()}
         self.genesis = self._genesis()
         self.lies = dict(shape.liars)
+        self.said: dict[str, set[ObjectId]] = {name: set() for name in self.lies}
         self.pasts: dict[str, deque[Signed[Any]]] = {
             name: deque(maxlen=REMEMBERED) for name in self.lies
         }
@@ -204,7 +205,7 @@ class SimFleet:
             lane = WatchedLane(node, setting, chain.signed, node.plugin)
         else:
             lane = LyingLane(node, setting, chain.signed, node.plugin)
-            lane.lie, lane.unsaid, lane.past = lie, set(), self.pasts[life.name]
+            lane.lie, lane.past, lane.said = lie, self.pasts[life.name], self.said[life.name]
             dice = Random(f"{self.seed}/{life.name}/lies")
             tongue = tongue_of(lie, lane.sign, dice) or worker_tongue_of(lie, lane.sign)
             lane.tongue = tongue

@@ -24,16 +24,15 @@ class LyingLane(WatchedLane):
     tongue: Tongue
     past: deque[Signed[Any]]
     """What it heard in all its lives."""
-    unsaid: set[ObjectId]
-    """What its machine believes to have said."""
+    said: set[ObjectId]
+    """In all its lives: its machine believes to have said more."""
 
     async def publish(self, signed: Signed[Any]) -> None:
-        self.unsaid.add(signed.id)
         self._say(self.tongue.tell(signed, self._scene()))
 
     def _say(self, told: Iterable[Told]) -> None:
         for each in told:
-            self.unsaid.discard(each.signed.id)
+            self.said.add(each.signed.id)
             if each.to is None:
                 self._take(each.signed, None)
                 continue
@@ -58,7 +57,8 @@ class LyingLane(WatchedLane):
         """Gives away no decision that rests on what it keeps to itself."""
         certificate = record.certificate
         if certificate is None or not any(
-            vote.id in self.unsaid for vote in (*certificate.precommits, *certificate.prevotes)
+            vote.author == self.key and vote.id not in self.said
+            for vote in (*certificate.precommits, *certificate.prevotes)
         ):
             await WatchedLane.adopt(self, record)
 
