@@ -160,6 +160,7 @@ class Lane:
     def _move_on(self, decision: Decision) -> None:
         self._heads.pin(decision)
         self.forks.adopted(decision)
+        self._relays.decided(decision.height)
         self._let_go()
         self.private.clear()
         waited = self.pool.advance(decision)

@@ -17,6 +17,8 @@ PAUSE_S = 0.1
 """At most."""
 UNHURRIED = frozenset({"report"})
 """Kinds of which one's own wait as well."""
+PASSING = frozenset({"vote", "proposal", "beacon", "release"})
+"""Kinds that say nothing once their height is decided: who is behind needs the decision."""
 
 
 class Relays:
@@ -40,6 +42,14 @@ class Relays:
     def came_again(self, signed: Signed[Any], source: PeerId) -> None:
         if (relay := self._waiting.get(signed.id)) is not None:
             relay.have.add(source)
+
+    def decided(self, height: int) -> None:
+        """What waits of that height and is over with it need not be passed on."""
+        self._waiting = {
+            object_id: relay
+            for object_id, relay in self._waiting.items()
+            if relay.signed.kind not in PASSING or relay.signed.scope.height > height
+        }
 
     async def run(self) -> None:
         """Until cancelled."""

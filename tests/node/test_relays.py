@@ -178,3 +178,22 @@ def test_who_has_said_that_it_is_as_far_or_further_is_not_told() -> None:
 
 def test_i01_who_has_decided_otherwise_is_told() -> None:
     assert OTHERS[0] in decided({OTHERS[0]: (2, GENESIS.id)})
+
+
+def test_votes_of_a_height_that_is_decided_are_not_passed_on() -> None:
+    mine = wire()
+    vote = prevote(2, VALIDATORS[1], value=SECOND.id)
+    work = update(FIRST, TRAINERS[0])
+
+    async def main() -> None:
+        relays = Relays(ME, Neighbours(mine))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(relays.run)
+            for one in (vote, work):
+                relays.add(one, one.signer)
+            relays.decided(vote.scope.height)
+            await trio.sleep(PAUSE_S)
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0.0))
+    assert all(mine.objects(other) == [work] for other in OTHERS[1:])
