@@ -71,6 +71,8 @@ class Pool:
             raise RemoteError(f"{signed.kind} of another term or revision")
         if height < lowest and not self._may_be_late(signed):
             return Admission.LATE
+        if height < self.height and self._is_idle_reduction(signed):
+            return Admission.LATE
         self._check_seat(signed)
         if _by_members_only(signed) and signed.signer in self.previous.state.suspended:
             return Admission.SUSPENDED
@@ -85,6 +87,11 @@ class Pool:
     def _may_be_late(self, signed: Signed[Any]) -> bool:
         """An update of the window before, for a lease of which nothing was decided."""
         return isinstance(signed.content, Update) and find_lease(signed, self.previous) is not None
+
+    def _is_idle_reduction(self, signed: Signed[Any]) -> bool:
+        """The height before ended without a merge to hold it against; its author may not have known."""
+        drawn = self._reducers(signed.scope.height)
+        return isinstance(signed.content, Reduction) and signed.signer not in drawn
 
     def _wait(self, signed: Signed[Any]) -> Admission:
         if signed.scope.height > self.height + 1:

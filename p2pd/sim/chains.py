@@ -115,10 +115,9 @@ class Chain:
         chain = self.checkers.chain
         height = max(chain, default=0)
         heads = chain[height].state.progress.heads if chain else 0
-        beats = self.pulse.beats(height, heads, now_s)
-        calm = now_s >= self.pulse.faults_end_s
-        self.over = calm and self.is_over(lives, 0 if self.pulse.is_held(height) else self.heads)
-        return self.over or beats
+        wanted = 0 if self.pulse.is_held(height) else self.heads
+        self.over = now_s >= self.pulse.faults_end_s and self.is_over(lives, wanted)
+        return self.over or self.pulse.beats(height, heads, now_s)
 
     def end(self, lives: Mapping[str, Life]) -> None:
         self.checkers.on_end(self.tips(lives), stalled="" if self.over else self.pulse.stalled)

@@ -241,3 +241,12 @@ def test_a_neighbour_is_sent_what_it_lacks() -> None:
         here.admit(BELONGING[name])
     lacks = here.missing((BELONGING["vote"].id, BELONGING["report"].id))
     assert lacks == [BELONGING["update"], BELONGING["beacon"]]
+
+
+def test_a_reduction_of_a_height_that_ended_without_a_merge_is_late_and_nobodys_fault() -> None:
+    """Its author may have merged while the others decided that there was nothing to merge."""
+    idle = reduction(DEALT, REDUCERS[0], NEXT.merged, bytes(32))  # type: ignore[arg-type]
+    assert pool().admit(idle) is Admission.NEW
+    after = pool(follow(DEALT, choices(DEALT)))
+    assert after.admit(idle) is Admission.LATE
+    assert after.inventory() == ()
