@@ -6,7 +6,7 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from hashlib import sha256
 from itertools import islice
@@ -32,6 +32,8 @@ from p2pd.tensors.layout import (
 )
 
 WRITEBACK_CHUNKS = 4
+PART_ELEMENTS = 2**16
+"""Of a whole tensor, made canonical at a time."""
 PIECES_MOST = 1024
 """In one call. Source: IOV_MAX of Linux and macOS."""
 
@@ -118,7 +120,12 @@ class ArtifactWriter:
             self._file = path.open("xb", buffering=0)
 
     def __enter__(self) -> "ArtifactWriter":
-        self._take(memoryview(self._layout.header))
+        with ExitStack() as stack:
+            stack.push(
+                self.__exit__
+            )  # a header of many tensors is written here: the disk may be full
+            self._take(memoryview(self._layout.header))
+            stack.pop_all()
         return self
 
     def __exit__(
@@ -243,5 +250,9 @@ def write_artifact(
                     f"tensor {tensor.name!r} is {array.dtype} {list(array.shape)}, "
                     f"the schema says {tensor.dtype} {list(tensor.shape)}"
                 )
-            writer.write(canonical_zero(array, tensor.dtype))
+            # The copies live as long as the chunk that they are part of: small ones do no harm.
+            flat = np.ascontiguousarray(array).reshape(-1)
+            for start in range(0, flat.size, PART_ELEMENTS):
+                part = flat[start : start + PART_ELEMENTS]
+                writer.write(canonical_zero(part, tensor.dtype))
         return writer.finish(synced=synced)

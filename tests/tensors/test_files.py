@@ -3,6 +3,7 @@ import os
 import resource
 import struct
 import threading
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -179,6 +180,35 @@ def test_a_file_that_can_grow_no_more_is_an_error_of_the_store_whoever_writes(
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (least, most))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_header_that_finds_the_disk_full_leaves_no_file(tmp_path: Path) -> None:
+    names = (f"{number:0200}" for number in range(CHUNK_BYTES // 200))
+    schema = Schema(tuple(TensorSpec(name, "F32", (0,), False) for name in names))
+    assert len(layout_of(schema.tensors).header) > CHUNK_BYTES
+    arrays = {tensor.name: np.zeros(0, "<f4") for tensor in schema.tensors}
+    least, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (CHUNK_BYTES // 2, most))
+    try:
+        with pytest.raises(StoreError, match=f"{tmp_path / 'u'}: "):
+            write_artifact(tmp_path / "u", ArtifactKind.HEAD, schema, arrays)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (least, most))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_to_write_whole_tensors_takes_the_memory_of_a_few_chunks(tmp_path: Path) -> None:
+    count = 4 * CHUNK_BYTES
+    schema = Schema(tuple(TensorSpec(name, "F32", (count,), False) for name in "ab"))
+    arrays = dict.fromkeys("ab", np.full(count, -0.0, "<f4"))
+    tracemalloc.start()
+    try:
+        write_artifact(tmp_path / "u", ArtifactKind.UPDATE, schema, arrays, synced=False)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 4 * CHUNK_BYTES
+    assert not TensorFile(tmp_path / "u").stored(1).tobytes().strip(b"\0")
 
 
 def test_nothing_is_written_once_the_writer_is_left(tmp_path: Path) -> None:
