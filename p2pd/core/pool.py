@@ -90,8 +90,7 @@ class Pool:
 
     def _is_idle_reduction(self, signed: Signed[Any]) -> bool:
         """The height before ended without a merge to hold it against; its author may not have known."""
-        drawn = self._reducers(signed.scope.height)
-        return isinstance(signed.content, Reduction) and signed.signer not in drawn
+        return isinstance(signed.content, Reduction) and self.previous.state.merge is None
 
     def _wait(self, signed: Signed[Any]) -> Admission:
         if signed.scope.height > self.height + 1:
@@ -165,10 +164,14 @@ class Pool:
         self.held = {
             key: one
             for key, one in self.held.items()
-            if (one.scope.height == self.height - 1 and one.kind in ("reduction", "report"))
+            if (one.scope.height == self.height - 1 and self._outlasts(one))
             or self._may_be_late(one)
         }
         return waited
+
+    def _outlasts(self, signed: Signed[Any]) -> bool:
+        """Its height; nobody takes what is idle, so it would be offered in vain."""
+        return signed.kind in ("reduction", "report") and not self._is_idle_reduction(signed)
 
     def inventory(self) -> tuple[ObjectId, ...]:
         return tuple(self.held)

@@ -250,3 +250,18 @@ def test_a_reduction_of_a_height_that_ended_without_a_merge_is_late_and_nobodys_
     after = pool(follow(DEALT, choices(DEALT)))
     assert after.admit(idle) is Admission.LATE
     assert after.inventory() == ()
+
+
+def test_nobody_offers_a_reduction_that_has_nothing_to_be_held_against() -> None:
+    here = pool()
+    idle, kept = BELONGING["reduction"], BELONGING["report"]
+    assert [here.admit(one) for one in (idle, kept)] == [Admission.NEW] * 2
+    here.advance(follow(DEALT, choices(DEALT)))
+    assert here.inventory() == (kept.id,)
+
+
+def test_i03_a_late_reduction_by_a_peer_that_was_not_drawn_is_still_refused() -> None:
+    here = pool(NEXT)
+    assert NEXT.state.merge is not None
+    with pytest.raises(RemoteError, match="not drawn"):
+        here.admit(REFUSED["reduction"][0])
