@@ -193,11 +193,11 @@ def disturbed(run: list[bytes], dice: Random) -> list[bytes]:
             run[place], run[other] = run[other], run[place]
         elif act == "twice":
             run.insert(place, run[dice.randrange(len(run))])
-        elif act == "flip":
+        elif act == "flip" and run[place]:
             data = bytearray(run[place])
-            data[dice.randrange(dice.choice((12, len(data))))] ^= 1 << dice.randrange(8)
+            data[dice.randrange(dice.choice((12, len(data)))) % len(data)] ^= 1 << dice.randrange(8)
             run.insert(place, bytes(data))
-        elif act == "short":
+        elif act == "short" and run[place]:
             run.insert(place, run[place][: dice.randrange(len(run[place]))])
         else:
             run.insert(place, run[place][:9] + dice.randbytes(dice.choice((0, 1, 20, 1191))))
