@@ -34,9 +34,16 @@ class Acknowledging(QuicConnection):
     """How soon full packets are acknowledged."""
 
     def receive_datagram(self, data: bytes, addr: NetworkAddress, now: float) -> None:
+        space = self._spaces.get(Epoch.ONE_RTT)
+        last, count = (-1, 0) if space is None else _received(space)
         super().receive_datagram(data, addr, now)
         if len(data) >= FULL_BYTES:
             self._note_full(1, now)
+        if space is not None:
+            highest, count_now = _received(space)
+            late = highest == last and count_now > count
+            if late or highest > last + 1:
+                self._note_disorder(now)
 
     def _note_full(self, count: int, now_s: float) -> None:
         """So many full packets came."""
@@ -44,6 +51,12 @@ class Acknowledging(QuicConnection):
         space = self._spaces.get(Epoch.ONE_RTT)
         if space is not None and space.ack_at is not None and self._full_packets >= FULL_PACKETS:
             space.ack_at = min(space.ack_at, now_s + self._prompt_s)
+
+    def _note_disorder(self, now_s: float) -> None:
+        """A packet came after a gap, or late into one: its sender soon takes packets for lost (RFC 9000 13.2.1)."""
+        space = self._spaces[Epoch.ONE_RTT]
+        if space.ack_at is not None:
+            space.ack_at = min(space.ack_at, now_s + GRANULARITY_S)
 
     def _ack_is_due(self, now_s: float) -> bool:
         at_s = self._spaces[Epoch.ONE_RTT].ack_at
@@ -65,3 +78,8 @@ class Acknowledging(QuicConnection):
         self._answered_packet, self._full_packets = space.largest_received_packet, 0
         self._prompt_s = BULK_ACK_S if count >= BULK_PACKETS else GRANULARITY_S
         self._ack_delay = ALONE_S
+
+
+def _received(space: QuicPacketSpace) -> tuple[int, int]:
+    """The highest packet number that came, and how many are known to have come: a lower one makes these more."""
+    return space.largest_received_packet, len(space.received_packets._received)

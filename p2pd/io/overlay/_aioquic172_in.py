@@ -94,6 +94,8 @@ class _Run:
         self._parts: dict[int, list[bytes]] = {}
         self._elicits = False
         """Something is to be acknowledged."""
+        self._disorder = False
+        """And soon: packets were missing before it."""
 
     def take(self, datagrams: Sequence[bytes]) -> int:
         """Takes in those before the first that is not plain; how many these are."""
@@ -115,6 +117,7 @@ class _Run:
             if number != self._last + 1:
                 self._record()
                 self._start = number
+                self._disorder |= self._elicits or self._space.ack_at is not None
             self._last, first = number, byte
             if number > self._expected:  # as aioquic has it
                 self._expected = number + 1
@@ -241,6 +244,8 @@ class _Run:
         space.largest_received_time = self._now_s
         if self._elicits and space.ack_at is None:
             space.ack_at = self._now_s + quic._ack_delay
+        if self._disorder:
+            quic._note_disorder(self._now_s)
         quic._spin_bit = bool(first & SPIN_BIT) != quic._is_client
         quic._close_at = self._now_s + quic._idle_timeout()
         quic._ack_eliciting_sent_since_receipt = False

@@ -73,6 +73,64 @@ def test_full_packets_are_acknowledged_soon_for_their_sender_may_wait(by_one: bo
     assert due_s(server) == pytest.approx(now_s + GRANULARITY_S)
 
 
+@pytest.mark.parametrize("by_run", [True, False])
+def test_a_gap_is_told_soon_and_so_is_what_comes_late_into_it(by_run: bool) -> None:
+    client, server, now_s = told(100)
+    server.send_stream_data(0, b"answer")  # takes the acknowledgement along
+    client.receive_run(said(server, now_s), SERVER, now_s)
+
+    def hear(packets: list[bytes]) -> None:
+        if by_run:
+            server.receive_run(packets, CLIENT, now_s)
+        else:
+            for packet in packets:
+                server.receive_datagram(packet, CLIENT, now_s)
+
+    client.send_stream_data(0, b"late")
+    late = said(client, now_s)
+    client.send_stream_data(0, b"early")
+    hear(said(client, now_s))
+    assert due_s(server) == pytest.approx(now_s + GRANULARITY_S)
+
+    said(server, now_s + GRANULARITY_S)
+    assert due_s(server) is None
+    hear(late)
+    assert due_s(server) == pytest.approx(now_s + GRANULARITY_S)
+
+    said(server, now_s + GRANULARITY_S)
+    client.send_stream_data(0, b"in order again")
+    hear(said(client, now_s))
+    assert due_s(server) == pytest.approx(now_s + ALONE_S)
+
+
+def test_what_comes_a_little_late_is_not_sent_again() -> None:
+    client, server, now_s = told(100)
+    there_s, late_s = 0.025, 0.001
+    client._loss._rtt_latest = client._loss._rtt_smoothed = 2 * there_s
+    client._loss._rtt_min = 2 * there_s
+    server.send_stream_data(0, b"answer")
+    client.receive_run(said(server, now_s), SERVER, now_s + 2 * there_s)
+
+    now_s += 1
+    client.send_stream_data(0, b"late")
+    late = said(client, now_s)
+    client.send_stream_data(0, b"early")
+    server.receive_run(said(client, now_s), CLIENT, now_s + there_s)
+    server.send_stream_data(0, b"answered at once")
+    answer = said(server, now_s + there_s)
+    server.receive_run(late, CLIENT, now_s + there_s + late_s)
+    wanted_s = server.get_timer()
+    assert wanted_s is not None
+    told_late = said(server, wanted_s)
+
+    client.receive_run(answer, SERVER, now_s + 2 * there_s)
+    loss_s = client._loss.get_loss_detection_time(amplification_limited=False)
+    assert loss_s is not None
+    assert wanted_s + there_s < loss_s
+    client.receive_run(told_late, SERVER, wanted_s + there_s)
+    assert client.backlog_bytes() == 0
+
+
 def test_nothing_waits_before_the_handshake_is_confirmed() -> None:
     pair = Pair()
     assert pair.client._handshake_confirmed
