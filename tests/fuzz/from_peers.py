@@ -192,7 +192,7 @@ def datagrams(data: bytes, scratch: Scratch) -> None:
     seeds.tensors,
     "p2pd.tensors.layout.header_size",
     "p2pd.tensors.layout.parse",
-    "p2pd.tensors.files.stored",
+    "p2pd.tensors.files._flat",
     "p2pd.workload.heads.read_head",
     "p2pd.tensors.cohort._open",
 )
