@@ -68,9 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command and exits."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(
-            stream, TextIOWrapper
-        ):  # what its encoding lacks is escaped, in JSON rightly so
+        # What its encoding lacks is escaped, in JSON rightly so.
+        if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
         code = _run(words)

@@ -20,7 +20,7 @@ TURNS_PER_INSTANT = 100_000
 """More turns than this while time stands still is a spin: busy fleets take a few thousand. Even."""
 
 LOOK_TURNS = 64
-"""Between two looks at what comes from outside; a tenth of a second at most."""
+"""Between two looks at what comes from outside."""
 
 
 class Deadlines(trio_scheduler.Deadlines):

@@ -121,9 +121,8 @@ class ArtifactWriter:
 
     def __enter__(self) -> "ArtifactWriter":
         with ExitStack() as stack:
-            stack.push(
-                self.__exit__
-            )  # a header of many tensors is written here: the disk may be full
+            # A header of many tensors is written here, and the disk may be full.
+            stack.push(self.__exit__)
             self._take(memoryview(self._layout.header))
             stack.pop_all()
         return self

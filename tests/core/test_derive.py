@@ -328,9 +328,8 @@ def test_i04_the_outer_state_goes_with_the_head_and_only_with_it() -> None:
     kept = follow(promoted, blocked, setting)
     assert kept.merged is not None
     assert kept.merged.outer != promoted.header.outer
-    assert (
-        kept.header.outer is None
-    )  # or a velocity that overshoots would have all later ones blocked
+    # Or a velocity that overshoots would have all later ones blocked.
+    assert kept.header.outer is None
     assert artifacts_of(kept) == (promoted.head,)
     empty = follow(promoted, choices(promoted), setting)
     assert artifacts_of(empty) == artifacts_of(promoted) == (promoted.head, promoted.header.outer)

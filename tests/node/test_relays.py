@@ -135,7 +135,6 @@ def test_a_report_goes_on_to_one_of_all_neighbours() -> None:
     mine = Wire(dict.fromkeys([*OTHERS, *(one.peer for one in TRAINERS)], "viewer"))
     report = seal(VALIDATORS[1], "report", SETTING.scope(1), Report(FIRST.head, 1, 1, 1))
     relayed(mine, (report, OTHERS[0]))
-
     assert len(mine.roles) > len(mine.sent) == 1
 
 
