@@ -19,15 +19,7 @@ from p2pd.core.ids import ArtifactId
 from p2pd.core.messages import Beacon, Candidate, ChoiceKind, Choices, Report, Service, Update
 from p2pd.core.revision import Canary, DataSpec, Revision, Schedule, WorkloadSpec
 from p2pd.core.votes import NO_ROUND, Certificate, Step, Vote
-from p2pd.core.work import (
-    FULL,
-    Merged,
-    MergeRule,
-    OuterRule,
-    Schema,
-    TensorSpec,
-    Verdict,
-)
+from p2pd.core.work import FULL, Merged, MergeRule, OuterRule, Schema, TensorSpec, Verdict
 from p2pd.io.blobs import FileBlobStore
 from p2pd.io.keys import Ed25519Signer
 from p2pd.io.ledger import SqliteLedger
@@ -198,3 +190,9 @@ def certify(
 def forged(decision: Decision, head: ArtifactId) -> Decision:
     """The same, but for its head."""
     return replace(decision, header=replace(decision.header, head=head))
+
+
+def flip(path: Path, offset: int = -1) -> None:
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 1
+    path.write_bytes(data)

@@ -12,7 +12,7 @@ from p2pd.wire.envelope import dump
 from tests.core.builders import GENESIS, SETTING, VALIDATORS, prevote, record
 from tests.core.voting.test_evidence import GUILTY, INNOCENT
 from tests.crash.witness import Witness, counted_twice, forks
-from tests.node.test_lane import FIRST, SECOND
+from tests.node.lane_bench import FIRST, SECOND
 
 
 @pytest.mark.parametrize("pair", GUILTY)

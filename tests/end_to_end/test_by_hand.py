@@ -11,7 +11,8 @@ import trio
 
 from p2pd.daemon.processes import status_of
 from tests.end_to_end.commands import begin, p2pd
-from tests.end_to_end.fleet_bench import naming, until
+from tests.end_to_end.fleet_bench import until
+from tests.end_to_end.processes import naming
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 LIMIT_S = 150.0

@@ -10,7 +10,8 @@ import pytest
 import trio
 
 from tests.end_to_end.commands import begin, p2pd
-from tests.end_to_end.fleet_bench import Process, gone, naming, processes, until, worker_of
+from tests.end_to_end.fleet_bench import until
+from tests.end_to_end.processes import Process, gone, naming, processes, worker_of
 
 LIMIT_S = 150.0
 SCRIPT = Path(__file__).parents[2] / "scripts" / "load_head.py"

@@ -17,23 +17,25 @@ from tests.end_to_end.fleet_bench import (
     Bench,
     Built,
     Founded,
+    decisions,
+    found,
+    has_ipv6,
+    lease_of,
+    open_bench,
+    until,
+)
+from tests.end_to_end.liar import install_liar
+from tests.end_to_end.processes import (
     Process,
     alive,
     children_of,
-    decisions,
-    found,
     gone,
-    has_ipv6,
-    lease_of,
     mapped,
-    open_bench,
     processes,
     resident_bytes,
     stopped,
-    until,
     worker_of,
 )
-from tests.end_to_end.liar import install_liar
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/stat").exists(), reason="these tests watch processes the Linux way"

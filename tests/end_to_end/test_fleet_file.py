@@ -12,7 +12,8 @@ import pytest
 from p2pd.config.fleet import load_fleet
 from p2pd.io.lock import holder_of
 from tests.end_to_end.commands import Ran, p2pd
-from tests.end_to_end.fleet_bench import Built, Founded, found, naming
+from tests.end_to_end.fleet_bench import Built, Founded, found
+from tests.end_to_end.processes import naming
 
 FLEET = """
 [fleet]

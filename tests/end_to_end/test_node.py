@@ -15,18 +15,8 @@ import trio
 
 from p2pd.core.hello import PROTOCOL_VERSION
 from tests.end_to_end.commands import Ran, p2pd
-from tests.end_to_end.fleet_bench import (
-    Bench,
-    Built,
-    Founded,
-    Process,
-    found,
-    gone,
-    mapped,
-    open_bench,
-    until,
-    worker_of,
-)
+from tests.end_to_end.fleet_bench import Bench, Built, Founded, found, open_bench, until
+from tests.end_to_end.processes import Process, gone, mapped, worker_of
 
 LIMIT_S = 120.0
 LEAVE_S = 10.0

@@ -24,6 +24,7 @@ from tests.node.node_bench import REVISION, Listener, Plugin
 LIMIT_S = 60.0
 NETWORK = SETTING.genesis.network
 POLL_S = 0.01
+MB = 2**20
 
 
 @dataclass

@@ -14,15 +14,8 @@ from pathlib import Path
 
 import trio
 
-from tests.end_to_end.fleet_bench import (
-    Bench,
-    build_digits,
-    cpu_s,
-    found,
-    log_bytes,
-    open_bench,
-    resident_bytes,
-)
+from tests.end_to_end.fleet_bench import Bench, build_digits, found, log_bytes, open_bench
+from tests.end_to_end.processes import cpu_s, resident_bytes
 from tests.hostile.attack import ATTACKS
 
 VALIDATORS = ("validator1", "validator2", "validator3")

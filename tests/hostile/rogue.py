@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
+from typing import Any
 
 import trio
 from aioquic.quic import events
@@ -12,11 +13,14 @@ from aioquic.quic.connection import QuicConnection
 
 from p2pd.core.hello import PROTOCOL_VERSION, Hello
 from p2pd.core.ids import NetworkId
+from p2pd.core.signed import Signed
+from p2pd.core.talk import Objects, dump_talk
 from p2pd.io.keys import Ed25519Signer
 from p2pd.io.overlay import Identity
 from p2pd.io.overlay._aioquic172 import QuicLimits, configuration
 from p2pd.io.overlay.framing import Deframer, encode_hello, frame
 from p2pd.io.overlay.identity import certificate
+from p2pd.wire.envelope import dump
 
 LIMITS = QuicLimits(
     datagram_bytes=1200,
@@ -35,6 +39,9 @@ Answer = Callable[[bytes], bytes | None]
 
 def signer_of(name: str) -> Ed25519Signer:
     return Ed25519Signer(sha256(f"rogue {name}".encode()).digest())
+
+
+ROGUE = signer_of("rogue").peer
 
 
 def stall(request: bytes) -> bytes | None:
@@ -176,3 +183,7 @@ async def linked(
         await rogue.write(hello(network, *(roles or ("validator",))))
         await rogue.until(lambda: bool(rogue.heard) or rogue.ended is not None)
         yield rogue
+
+
+def objects(*signed: Signed[Any]) -> bytes:
+    return dump_talk(Objects(tuple(dump(one) for one in signed)))

@@ -12,11 +12,6 @@ from p2pd.io.files import ArtifactFiles
 from tests.io.blob_bench import Bench, content, described, run
 
 
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path / "blobs")
-
-
 def test_outputs_differ_lie_in_the_directory_and_are_gone_unless_adopted(bench: Bench) -> None:
     files: ArtifactFiles = bench.store
     data = content(1)

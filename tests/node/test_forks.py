@@ -28,8 +28,8 @@ from tests.core.builders import (
     running,
     update,
 )
+from tests.node.lane_bench import HERE, Liar, meet_liar, with_chain
 from tests.node.node_bench import Bench, Running, on_bench
-from tests.node.test_lane import HERE, Liar, meet_liar, with_chain
 
 
 def chain(trainers: int, length: int) -> list[Decision]:

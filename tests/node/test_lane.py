@@ -1,27 +1,21 @@
 """One revision on a node: its chain, its open height, and who may have what."""
 
-from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any
+from dataclasses import replace
 
 import pytest
 import trio
 
 from p2pd.core.artifact import ArtifactKind
-from p2pd.core.decision import Decision, Record, artifacts_of
-from p2pd.core.encoding import encode
-from p2pd.core.hello import PROTOCOL_VERSION, Hello
+from p2pd.core.decision import artifacts_of
 from p2pd.core.messages import Report
-from p2pd.core.talk import Decided, Records, Tip, dump_talk
 from p2pd.core.validator.body import dump_body
 from p2pd.core.voting.exchange import Inventory
 from p2pd.core.work import OuterRule
 from p2pd.errors import RemoteError
-from p2pd.node.catch_up import LEAP_HEIGHTS, OWN_S
+from p2pd.node.catch_up import OWN_S
 from p2pd.node.heads import KEPT_HEADS
-from p2pd.ports import Link, Table
+from p2pd.ports import Table
 from p2pd.wire.envelope import dump, seal
-from p2pd.wire.records import dump_record
 from tests.core.builders import (
     GENESIS,
     REDUCERS,
@@ -35,256 +29,10 @@ from tests.core.builders import (
     prevote,
     record,
     running,
-    two_faces,
     update,
 )
-from tests.node.node_bench import Bench, Running, on_bench
-
-FIRST = running(trainers=2, reducers=1)
-MINE = update(FIRST, TRAINERS[0])
-SECOND = follow(FIRST, choices(FIRST, [MINE], all_present(FIRST, 2, 1)))
-HERE = SETTING.revision.id
-
-
-@dataclass
-class Liar:
-    """Port LinkHandler of a peer that says it is far ahead, and answers every request alike."""
-
-    data: bytes
-    asked: int = 0
-
-    def connected(self, link: Link) -> None: ...
-
-    def disconnected(self, link: Link, why: str) -> None: ...
-
-    def received(self, peer: Any, message: bytes) -> None: ...
-
-    async def answer(self, peer: Any, request: bytes) -> bytes:
-        self.asked += 1
-        if not self.data:
-            await trio.sleep_forever()
-        return self.data
-
-
-async def with_chain(bench: Bench, name: str, *decisions: Decision, who: int = 0) -> Running:
-    one = await bench.start(name, VALIDATORS[who])
-    for decision in decisions:
-        await one.lane.adopt(record(decision))
-    return one
-
-
-async def meet_liar(bench: Bench, liar: Liar, other: Running, height: int = 2**40) -> Any:
-    hello = Hello(PROTOCOL_VERSION, SETTING.genesis.network, ("validator",), "", "test")
-    transport = bench.network.join("liar", TRAINERS[5].peer, hello)
-    bench.nursery.start_soon(transport.run, liar)
-    await trio.sleep(0.1)
-    await transport.connect(other.node.transport.address, None)
-    transport.send(other.node.transport.peer, dump_talk(Tip(HERE, height, GENESIS.id)))
-    await trio.sleep(0.1)
-    return transport
-
-
-def test_a_newcomer_catches_up_from_its_neighbour() -> None:
-    async def main(bench: Bench) -> None:
-        old = await with_chain(bench, "old", FIRST, SECOND)
-        new = await bench.start("new", STRANGER, "viewer")
-        await bench.link(new, old)
-        await trio.sleep(5.0)
-        assert new.lane.decision.id == SECOND.id
-        assert [one.id for one in new.role.adopted] == [FIRST.id, SECOND.id]
-
-    on_bench(main)
-
-
-def test_a_follower_is_handed_what_a_validator_decides() -> None:
-    async def main(bench: Bench) -> None:
-        judge = await with_chain(bench, "judge", FIRST)
-        new = await bench.start("new", STRANGER, "viewer")
-        await bench.link(new, judge)
-        await trio.sleep(5.0)
-        asked: list[int] = []
-        serve = judge.lane.chronicle.records_after
-
-        def count(height: int, limit_bytes: int) -> tuple[bytes, ...]:
-            asked.append(height)
-            return serve(height, limit_bytes)
-
-        judge.lane.chronicle.records_after = count  # type: ignore[method-assign]
-        await judge.lane.adopt(record(SECOND))
-        await trio.sleep(0.5)
-        assert new.lane.decision.id == SECOND.id
-        assert asked == []
-
-    on_bench(main)
-
-
-def brought(one: Record, height: int = 1) -> bytes:
-    return dump_talk(Decided(HERE, height, one.decision.id, dump_record(one)))
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        dump_talk(Decided(HERE, 1, FIRST.id, b"garbage")),
-        brought(replace(record(FIRST), certificate=None)),
-        brought(record(SECOND)),
-    ],
-    ids=["no record", "no certificate", "not the next one"],
-)
-def test_i03_who_hands_over_what_does_not_hold_is_parted_from_and_another_is_heard(
-    said: bytes,
-) -> None:
-    async def main(bench: Bench) -> None:
-        new = await bench.start("new", STRANGER, "viewer")
-        transport = await meet_liar(bench, Liar(b""), new, height=0)
-        transport.send(new.node.transport.peer, said)
-        await trio.sleep(0.5)
-        assert new.lane.decision.id == GENESIS.id
-        assert new.node.transport.links() == ()
-        old = await with_chain(bench, "old", FIRST)
-        await bench.link(old, new)
-        await trio.sleep(5.0)
-        assert new.lane.decision.id == FIRST.id
-
-    on_bench(main)
-
-
-def test_i09_what_is_handed_over_out_of_turn_is_not_opened() -> None:
-    async def main(bench: Bench) -> None:
-        new = await with_chain(bench, "new", FIRST)
-        transport = await meet_liar(bench, Liar(b""), new, height=0)
-        for height in (1, 5):
-            said = dump_talk(Decided(HERE, height, FIRST.id, b"garbage"))
-            transport.send(new.node.transport.peer, said)
-        await trio.sleep(0.5)
-        assert new.lane.decision.id == FIRST.id
-        assert len(new.node.transport.links()) == 1
-
-    on_bench(main)
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        b"garbage",
-        encode(Records((b"garbage",))),
-        encode(Records((dump_record(replace(record(FIRST), certificate=None)),))),
-        encode(Records((dump_record(record(SECOND)),))),
-        encode(Records(())),
-    ],
-    ids=["no records", "no record", "no certificate", "gap", "nothing"],
-)
-def test_i03_catching_up_goes_on_with_another_peer_where_one_serves_what_does_not_hold(
-    answer: bytes,
-) -> None:
-    async def main(bench: Bench) -> None:
-        new = await bench.start("new", STRANGER, "viewer")
-        liar = Liar(answer)
-        await meet_liar(bench, liar, new)
-        old = await with_chain(bench, "old", FIRST, SECOND)
-        await bench.link(old, new)
-        await trio.sleep(10.0)
-        assert liar.asked > 0
-        assert new.lane.decision.id == SECOND.id
-
-    on_bench(main)
-
-
-@cache
-def long_chain() -> tuple[Decision, ...]:
-    """Idle heights by four validators, of whom one is suspended at height 5, and then by three."""
-    decisions = [GENESIS]
-    while len(decisions) <= LEAP_HEIGHTS + 10:
-        previous = decisions[-1]
-        evidence = (two_faces(5, VALIDATORS[3]),) if previous.height == 4 else ()
-        decisions.append(follow(previous, choices(previous, evidence=evidence)))
-    return tuple(decisions[1:])
-
-
-async def leaping(bench: Bench, *decisions: Decision) -> tuple[Running, Running]:
-    old = await with_chain(bench, "old", *decisions)
-    new = await bench.start("new", STRANGER, "viewer")
-    await bench.link(new, old)
-    await trio.sleep(5.0)
-    return old, new
-
-
-def test_i02_who_is_far_behind_learns_where_the_set_changed_and_the_newest_decision() -> None:
-    chain = long_chain()
-
-    async def main(bench: Bench) -> None:
-        old, new = await leaping(bench, *chain)
-        assert [one.height for one in new.role.adopted] == [5, chain[-1].height]
-        assert new.lane.decision.id == chain[-1].id
-        # From there on, one after the other, and for others as well.
-        following = follow(chain[-1], choices(chain[-1]))
-        await old.lane.adopt(record(following))
-        third = await bench.start("third", TRAINERS[4], "viewer")
-        await bench.link(third, new)
-        await trio.sleep(5.0)
-        assert new.lane.decision.id == third.lane.decision.id == following.id
-        assert [one.height for one in third.role.adopted] == [5, following.height]
-
-    on_bench(main)
-
-
-def test_who_is_a_little_behind_takes_each_decision() -> None:
-    chain = long_chain()[:LEAP_HEIGHTS]
-
-    async def main(bench: Bench) -> None:
-        _, new = await leaping(bench, *chain)
-        assert [one.height for one in new.role.adopted] == [one.height for one in chain]
-
-    on_bench(main)
-
-
-def test_a_node_that_leapt_goes_on_from_there_after_a_restart() -> None:
-    chain = long_chain()
-
-    async def main(bench: Bench) -> None:
-        _, new = await leaping(bench, *chain)
-        new.life.cancel()
-        await trio.sleep(0.1)
-        again = await bench.start("new", STRANGER, "viewer", ledger=new.ledger)
-        assert again.lane.decision.id == chain[-1].id
-        assert again.lane.chronicle.records_after(0, 2**20) == ()
-        assert again.lane.chronicle.records_after(4, 2**20) == (dump_record(record(chain[4])),)
-
-    on_bench(main)
-
-
-def test_i03_a_leap_to_what_the_known_set_did_not_certify_is_not_made() -> None:
-    newest = long_chain()[-1]
-    lie = encode(Records((dump_record(record(newest)),)))
-
-    async def main(bench: Bench) -> None:
-        new = await bench.start("new", STRANGER, "viewer")
-        liar = Liar(lie)  # the set of height 1 never signed that: it changed at height 5
-        await meet_liar(bench, liar, new)
-        await trio.sleep(5.0)
-        assert liar.asked > 0
-        assert new.lane.decision.id == GENESIS.id
-        assert new.node.transport.links() == ()
-
-    on_bench(main)
-
-
-def test_i09_a_peer_that_promises_and_never_answers_holds_up_nobody() -> None:
-    async def main(bench: Bench) -> None:
-        new = await bench.start("new", STRANGER, "viewer")
-        transport = await meet_liar(bench, Liar(b""), new)
-        old = await with_chain(bench, "old", FIRST)
-        await bench.link(old, new)
-        await trio.sleep(3.0)
-        assert new.lane.decision.id == FIRST.id
-        await trio.sleep(20.0)
-        # It is known by now, and asked after the others.
-        transport.send(new.node.transport.peer, dump_talk(Tip(HERE, 2**40, GENESIS.id)))
-        await old.lane.adopt(record(SECOND))
-        await trio.sleep(3.0)
-        assert new.lane.decision.id == SECOND.id
-
-    on_bench(main)
+from tests.node.lane_bench import FIRST, MINE, SECOND, with_chain
+from tests.node.node_bench import Bench, on_bench
 
 
 def test_i04_a_decision_with_another_head_is_not_adopted() -> None:

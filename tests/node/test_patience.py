@@ -12,8 +12,8 @@ from p2pd.ports import Table, Write
 from p2pd.sim.run import run_seeded
 from p2pd.sim.store import MemoryBlobs, MemoryLedger, Moment
 from tests.core.builders import STRANGER, TRAINERS, VALIDATORS, record
+from tests.node.lane_bench import FIRST, MINE, SECOND, with_chain
 from tests.node.node_bench import Bench, on_bench
-from tests.node.test_lane import FIRST, MINE, SECOND, with_chain
 
 
 class Disk:

@@ -3,7 +3,7 @@
 What they are needed for: speed, asking callers for a certificate and reading it, receive windows that follow
 what was read instead of what arrived, the send backlog, the number of streams, and that a
 connection is closing. Bytes.
-Each has a test in tests/io/overlay/test_aioquic172.py that fails when a release changes it.
+Each has a test in tests/io/overlay/test_aioquic172*.py that fails when a release changes it.
 """
 
 import logging

@@ -15,13 +15,8 @@ from p2pd.core.signed import Scope
 from p2pd.core.talk import Objects, dump_talk
 from p2pd.lifeline import tied
 from p2pd.wire.envelope import dump, seal
-from tests.end_to_end.fleet_bench import (
-    build_revision,
-    found,
-    log_bytes,
-    open_bench,
-    resident_bytes,
-)
+from tests.end_to_end.fleet_bench import build_revision, found, log_bytes, open_bench
+from tests.end_to_end.processes import resident_bytes
 from tests.faults.stated.fleets import address_of, places
 from tests.faults.stated.seen import Seen, all_run, light, traces
 from tests.hostile.attack import Target, unknown_ids

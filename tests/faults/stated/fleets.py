@@ -14,19 +14,14 @@ from p2pd.core.work import Verdict
 from tests.end_to_end.fleet_bench import (
     SAMPLES,
     Bench,
-    Process,
     Status,
-    alive,
-    children_of,
-    cpu_s,
     decisions,
     found,
     lease_of,
     open_bench,
-    stopped,
     until,
-    worker_of,
 )
+from tests.end_to_end.processes import Process, alive, children_of, cpu_s, stopped, worker_of
 from tests.faults.scene import cohort, promoted
 from tests.faults.stated.pace import BATCH, PACE
 from tests.faults.stated.seen import Seen, all_run, light, paced, traces

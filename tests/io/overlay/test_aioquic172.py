@@ -5,25 +5,11 @@ import importlib.metadata
 
 import pytest
 from aioquic.quic import events
-from aioquic.quic.connection import QuicConnection
-from aioquic.quic.recovery import QuicPacketPacer
 
-from p2pd.io.overlay import congestion
-from p2pd.io.overlay._aioquic172 import (
-    ALPN,
-    Quic,
-)
+from p2pd.io.overlay._aioquic172 import ALPN, Quic
 from p2pd.io.overlay._aioquic172_acks import ALONE_S, BULK_ACK_S, GRANULARITY_S
-from p2pd.io.overlay._aioquic172_out import LATE_MAX_S, GranularPacer
 from tests.io.overlay.bench import LIMITS, identity
-from tests.io.overlay.pair import (
-    ALICE,
-    BOB,
-    Pair,
-    arrived_bytes,
-    configured,
-    endings,
-)
+from tests.io.overlay.pair import ALICE, BOB, Pair, arrived_bytes, configured, endings
 
 
 def test_the_private_attributes_are_those_of_this_version() -> None:
@@ -211,39 +197,6 @@ def test_datagrams_beyond_the_allowed_size_corrupt_streams(
     assert (arrived_bytes(pair.at_server) == window) is whole
 
 
-@pytest.mark.parametrize("own", [False, True])
-def test_an_idle_sender_grows_its_window_with_aioquics_control_and_not_with_ours(own: bool) -> None:
-    congestion.register()
-    name = congestion.ALGORITHM if own else "cubic"
-    pair = Pair(dataclasses.replace(LIMITS, congestion=name))
-    before = pair.client._loss.congestion_window
-    for _ in range(200):
-        pair.client.send_stream_data(0, bytes(100))
-        pair.run(5)
-        pair.server.read(0, 100, wanted=True)
-    grown = pair.client._loss.congestion_window - before
-    assert (grown == 0) if own else (grown > 10_000)
-
-
-def test_a_busy_sender_grows_its_window_up_to_a_bound() -> None:
-    congestion.register()
-    window = 64 * 2**20
-    pair = Pair(
-        dataclasses.replace(
-            LIMITS,
-            congestion=congestion.ALGORITHM,
-            datagram_bytes=16_000,
-            request_window_bytes=window,
-            connection_window_bytes=window,
-        )
-    )
-    before = pair.client._loss.congestion_window
-    pair.client.send_stream_data(0, bytes(window))
-    pair.run(300)
-    after = pair.client._loss.congestion_window
-    assert before < after <= congestion.WINDOW_BYTES_MAX + 16_000
-
-
 def test_a_close_is_known_before_its_event_comes() -> None:
     pair = Pair()
     pair.server.close(error_code=7, reason_phrase="enough")
@@ -283,95 +236,6 @@ def test_a_session_is_never_resumed() -> None:
     assert [event.session_resumed for event in completed] == [False]
     assert pair.client._session_ticket_handler is None
     assert pair.server._session_ticket_fetcher is None
-
-
-@pytest.mark.parametrize(("own", "most"), [(False, 16), (True, 10_000)])
-def test_on_a_fast_path_aioquics_pacer_lets_go_of_a_few_packets_and_ours_of_all_that_is_due(
-    own: bool, most: int
-) -> None:
-    pacer = (GranularPacer if own else QuicPacketPacer)(max_datagram_size=1200)
-    pacer.update_rate(8 * 2**20, 0.0005)
-    pacer.update_bucket(1.0)
-    assert released(pacer, 1.0) <= most
-    assert (released(pacer, 2.0) > 100) is own
-
-
-@pytest.mark.parametrize("own", [False, True])
-def test_on_a_long_path_both_pacers_spread_what_is_sent(own: bool) -> None:
-    pacer = (GranularPacer if own else QuicPacketPacer)(max_datagram_size=1200)
-    pacer.update_rate(2**20, 0.1)
-    assert released(pacer, 1.0) == 16
-
-
-@pytest.mark.parametrize(
-    ("held", "late_s", "due_s"),
-    [(True, 0.015, 0.015), (True, 1.0, LATE_MAX_S), (False, 0.015, GRANULARITY_S)],
-)
-def test_what_was_due_while_a_timer_was_late_goes_at_once_if_it_was_held_back(
-    held: bool, late_s: float, due_s: float
-) -> None:
-    pacer = GranularPacer(max_datagram_size=1200)
-    pacer.update_rate(2**20, 0.02)
-    released(pacer, 1.0)  # all that is due: the next one is held back
-    if not held:
-        assert pacer.next_send_time(1.002) is None  # there is nothing more to send
-        while pacer.bucket_time > 0:
-            pacer.update_after_send(1.002)
-    packets = released(pacer, 1.002 + late_s) if not held else released(pacer, 1.0 + late_s)
-    assert packets == pytest.approx(due_s * 2**20 / 0.02 / 1200, abs=2)
-
-
-def released(pacer: QuicPacketPacer, now_s: float) -> int:
-    """Packets that may be sent at one instant."""
-    count = 0
-    while count < 100_000 and pacer.next_send_time(now_s) is None:
-        pacer.update_after_send(now_s)
-        count += 1
-    return count
-
-
-@pytest.mark.parametrize("own", [False, True])
-def test_streams_arrive_whole_whichever_way_packets_are_filled(
-    own: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not own:
-        monkeypatch.setattr(Quic, "_write_application", QuicConnection._write_application)
-    pair = Pair(dataclasses.replace(LIMITS, streams=4, connection_window_bytes=2**19))
-    sent = {stream: bytes([stream]) * (50_000 + stream) for stream in (0, 4, 8)}
-    for stream, data in sent.items():
-        pair.client.send_stream_data(stream, data, end_stream=True)
-    received = dict.fromkeys(sent, b"")
-    for _ in range(60):
-        pair.run(2)
-        for event in pair.at_server:
-            if isinstance(event, events.StreamDataReceived):
-                received[event.stream_id] += event.data
-                pair.server.read(event.stream_id, len(event.data), wanted=not event.end_stream)
-        pair.at_server.clear()
-    assert received == sent
-    assert not endings(pair.at_client)
-
-
-def test_packets_of_nothing_but_data_are_filled_without_looking_for_more() -> None:
-    pair = Pair()
-    pair.client.send_stream_data(0, bytes(100))
-    path = pair.client._network_paths[0]
-    assert pair.client._only_streams(path)
-    pair.client.send_ping(1)
-    assert not pair.client._only_streams(path)
-    pair.run(5)
-    assert pair.client._only_streams(path)
-    pair.client.reset_stream(0, 1)
-    assert not pair.client._only_streams(path)
-
-
-def test_streams_share_packets_by_turns() -> None:
-    pair = Pair(dataclasses.replace(LIMITS, streams=4))
-    for stream in (0, 4, 8):
-        pair.client.send_stream_data(stream, bytes(20_000))
-    pair.run(2)
-    first = [e.stream_id for e in pair.at_server if isinstance(e, events.StreamDataReceived)]
-    assert set(first) == {0, 4, 8}
 
 
 def test_a_bulk_is_acknowledged_less_often_and_little_at_once() -> None:

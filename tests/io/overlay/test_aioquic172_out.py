@@ -18,7 +18,7 @@ from p2pd.io.overlay import congestion
 from p2pd.io.overlay._aioquic172 import Quic
 from p2pd.io.overlay._aioquic172_out import GranularPacer
 from tests.io.overlay.bench import LIMITS
-from tests.io.overlay.pair import CLIENT, SERVER, Pair, taken, twin
+from tests.io.overlay.pair import CLIENT, SERVER, Pair, endings, taken, twin
 
 ROOMY = dataclasses.replace(
     LIMITS,
@@ -248,3 +248,47 @@ def test_packets_paced_together_are_as_many_as_one_by_one(
     assert abs(many.may_send(most) - count) <= 1  # what is left of a sum of small numbers
     many.sent(count)
     assert many.bucket_time == pytest.approx(one.bucket_time, abs=1e-9)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_streams_arrive_whole_whichever_way_packets_are_filled(
+    own: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not own:
+        monkeypatch.setattr(Quic, "_write_application", QuicConnection._write_application)
+    pair = Pair(dataclasses.replace(LIMITS, streams=4, connection_window_bytes=2**19))
+    sent = {stream: bytes([stream]) * (50_000 + stream) for stream in (0, 4, 8)}
+    for stream, data in sent.items():
+        pair.client.send_stream_data(stream, data, end_stream=True)
+    received = dict.fromkeys(sent, b"")
+    for _ in range(60):
+        pair.run(2)
+        for event in pair.at_server:
+            if isinstance(event, events.StreamDataReceived):
+                received[event.stream_id] += event.data
+                pair.server.read(event.stream_id, len(event.data), wanted=not event.end_stream)
+        pair.at_server.clear()
+    assert received == sent
+    assert not endings(pair.at_client)
+
+
+def test_packets_of_nothing_but_data_are_filled_without_looking_for_more() -> None:
+    pair = Pair()
+    pair.client.send_stream_data(0, bytes(100))
+    path = pair.client._network_paths[0]
+    assert pair.client._only_streams(path)
+    pair.client.send_ping(1)
+    assert not pair.client._only_streams(path)
+    pair.run(5)
+    assert pair.client._only_streams(path)
+    pair.client.reset_stream(0, 1)
+    assert not pair.client._only_streams(path)
+
+
+def test_streams_share_packets_by_turns() -> None:
+    pair = Pair(dataclasses.replace(LIMITS, streams=4))
+    for stream in (0, 4, 8):
+        pair.client.send_stream_data(stream, bytes(20_000))
+    pair.run(2)
+    first = [e.stream_id for e in pair.at_server if isinstance(e, events.StreamDataReceived)]
+    assert set(first) == {0, 4, 8}
