@@ -25,7 +25,7 @@ check: setup  ## what each commit must pass besides the tests
 	$(PY) -m ruff check .
 	$(PY) -m mypy
 	.venv/bin/lint-imports
-	$(PY) scripts/check_sizes.py p2pd roles scripts
+	$(PY) scripts/check_sizes.py p2pd roles scripts tests
 
 format: setup
 	$(PY) -m ruff format .

@@ -1,5 +1,6 @@
 """Targets that read what peers send."""
 
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import trio
@@ -75,64 +76,57 @@ def objects(data: bytes, scratch: Scratch) -> None:
         raise refused
 
 
-@PEERS.add(
+def _alone(
+    name: str, read: Callable[[bytes], object], made: Callable[[], Sequence[bytes]], cover: str
+) -> None:
+    """A target that needs nothing but the bytes."""
+    PEERS.add(name, RemoteError, made, cover)(lambda data, scratch: read(data))
+
+
+_alone(
     "envelope",
-    RemoteError,
+    lambda data: load(data, seeds.NETWORK),
     seeds.envelopes,
     "p2pd.wire.envelope._load",
 )
-def envelope(data: bytes, scratch: Scratch) -> None:
-    load(data, seeds.NETWORK)
-
-
-@PEERS.add(
-    "choices", RemoteError, lambda: [encode(seeds.CHOSEN)], "p2pd.wire.envelope._load_choices"
+_alone(
+    "choices",
+    lambda data: load_choices(data, seeds.NETWORK),
+    lambda: [encode(seeds.CHOSEN)],
+    "p2pd.wire.envelope._load_choices",
 )
-def choices(data: bytes, scratch: Scratch) -> None:
-    load_choices(data, seeds.NETWORK)
-
-
-@PEERS.add("talk", RemoteError, seeds.talks, "p2pd.core.talk._load_talk")
-def talk(data: bytes, scratch: Scratch) -> None:
-    load_talk(data)
-
-
-@PEERS.add("record", RemoteError, seeds.records, "p2pd.wire.records._load_record")
-def record(data: bytes, scratch: Scratch) -> None:
-    load_record(data, seeds.NETWORK)
-
-
-@PEERS.add("genesis", RemoteError, seeds.genesis, "p2pd.wire.records.load_genesis")
-def genesis(data: bytes, scratch: Scratch) -> None:
-    load_genesis(data)
-
-
-@PEERS.add("revision", RemoteError, seeds.revisions, "p2pd.wire.records.load_revision")
-def revision(data: bytes, scratch: Scratch) -> None:
-    load_revision(data, SETTING.genesis)
-
-
-@PEERS.add(
-    "body", RemoteError, lambda: [dump_body(seeds.NEXT)], "p2pd.core.validator.body.load_body"
+_alone("talk", load_talk, seeds.talks, "p2pd.core.talk._load_talk")
+_alone(
+    "record",
+    lambda data: load_record(data, seeds.NETWORK),
+    seeds.records,
+    "p2pd.wire.records._load_record",
 )
-def body(data: bytes, scratch: Scratch) -> None:
-    load_body(data, seeds.NEXT.id, limit_bytes=len(data))
+_alone("genesis", load_genesis, seeds.genesis, "p2pd.wire.records.load_genesis")
+_alone(
+    "revision",
+    lambda data: load_revision(data, SETTING.genesis),
+    seeds.revisions,
+    "p2pd.wire.records.load_revision",
+)
+_alone(
+    "body",
+    lambda data: load_body(data, seeds.NEXT.id, limit_bytes=len(data)),
+    lambda: [dump_body(seeds.NEXT)],
+    "p2pd.core.validator.body.load_body",
+)
+_alone(
+    "hello",
+    lambda data: check_hello(data, seeds.HELLO),
+    lambda: [encode_hello(seeds.HELLO)],
+    "p2pd.io.overlay.framing.check_hello",
+)
 
 
 @PEERS.add("manifest", RemoteError, seeds.manifests, "p2pd.node.transfer._checked")
 def manifest(data: bytes, scratch: Scratch) -> None:
     # Named by what it is, so that more than its hash is looked at.
     _checked(digest("artifact", data), data)  # type: ignore[arg-type]
-
-
-@PEERS.add(
-    "hello",
-    RemoteError,
-    lambda: [encode_hello(seeds.HELLO)],
-    "p2pd.io.overlay.framing.check_hello",
-)
-def hello(data: bytes, scratch: Scratch) -> None:
-    check_hello(data, seeds.HELLO)
 
 
 @PEERS.add(

@@ -30,7 +30,7 @@ from p2pd.io.overlay import Identity
 from p2pd.io.overlay._aioquic172 import configuration
 from p2pd.io.overlay.identity import certificate
 from p2pd.wire.envelope import dump, load, seal
-from tests.hostile.rogue import LIMITS, answered, calling, linked, signer_of
+from tests.hostile.rogue import LIMITS, Rogue, answered, calling, linked, signer_of
 
 PAUSE_S = 0.001
 """Between two of a kind: a rogue that starves its own machine attacks nobody."""
@@ -85,28 +85,47 @@ async def half_open(target: Target) -> None:
 
 async def handshakes(target: Target) -> None:
     """Whole handshakes, ever new keys, and no hello."""
+
+    async def one() -> None:
+        while True:
+            with trio.move_on_after(5.0):
+                async with calling(target.address, target.name()):
+                    pass
+            await trio.sleep(PAUSE_S)
+
+    await _crowd(8, one)
+
+
+async def _crowd(count: int, act: Callable[[], Awaitable[None]]) -> None:
     async with trio.open_nursery() as nursery:
-        for _ in range(8):
-            nursery.start_soon(_handshakes, target)
+        for _ in range(count):
+            nursery.start_soon(act)
 
 
-async def _handshakes(target: Target) -> None:
+async def _callers(
+    target: Target,
+    act: Callable[[Rogue], Awaitable[None]],
+    limit_s: float = 20.0,
+    pause_s: float = TRIES_S,
+    **habits: object,
+) -> None:
+    """One peer after the other that nobody has met, each linked for so long at most."""
     while True:
-        with trio.move_on_after(5.0):
-            async with calling(target.address, target.name()):
-                pass
-        await trio.sleep(PAUSE_S)
+        with trio.move_on_after(limit_s):
+            async with linked(target.address, target.network, target.name(), **habits) as rogue:
+                await act(rogue)
+        await trio.sleep(pause_s)
 
 
 async def identities(target: Target) -> None:
     """Ever new peers, each of which joins, tells that it will train, and goes."""
-    while True:
-        with trio.move_on_after(5.0):
-            async with linked(target.address, target.network, target.name()) as rogue:
-                await rogue.say(presence(target, target.height))
-                rogue.quic.close()
-                await rogue.flush()
-        await trio.sleep(TRIES_S)
+
+    async def act(rogue: Rogue) -> None:
+        await rogue.say(presence(target, target.height))
+        rogue.quic.close()
+        await rogue.flush()
+
+    await _callers(target, act, 5.0)
 
 
 def presence(target: Target, height: int) -> bytes:
@@ -153,13 +172,12 @@ async def nesting(target: Target) -> None:
 
 
 async def _pour(target: Target, make: Callable[[], bytes]) -> None:
-    while True:
-        with trio.move_on_after(20.0):
-            async with linked(target.address, target.network, target.name()) as rogue:
-                while rogue.ended is None:
-                    await rogue.say(*(make() for _ in range(20)))
-                    await trio.sleep(PAUSE_S)
-        await trio.sleep(TRIES_S)
+    async def act(rogue: Rogue) -> None:
+        while rogue.ended is None:
+            await rogue.say(*(make() for _ in range(20)))
+            await trio.sleep(PAUSE_S)
+
+    await _callers(target, act)
 
 
 async def requests(target: Target) -> None:
@@ -169,32 +187,26 @@ async def requests(target: Target) -> None:
         dump_talk(GetPeers(64)),
         bytes(16_000),
     )
-    while True:
-        with trio.move_on_after(20.0):
-            async with linked(target.address, target.network, target.name()) as rogue:
-                while rogue.ended is None:
-                    for number, request in enumerate(ask):
-                        await rogue.ask(request, last=number != 2 or target.dice.random() < 0.5)
-                    await trio.sleep(PAUSE_S)
-        await trio.sleep(TRIES_S)
+
+    async def act(rogue: Rogue) -> None:
+        while rogue.ended is None:
+            for number, request in enumerate(ask):
+                await rogue.ask(request, last=number != 2 or target.dice.random() < 0.5)
+            await trio.sleep(PAUSE_S)
+
+    await _callers(target, act)
 
 
 async def loris(target: Target) -> None:
     """Many that come in, begin a message, and send a byte a second."""
-    async with trio.open_nursery() as nursery:
-        for _ in range(40):
-            nursery.start_soon(_loris, target)
 
+    async def act(rogue: Rogue) -> None:
+        await rogue.write((2**20).to_bytes(4) + bytes(500_000))
+        while rogue.ended is None:
+            await rogue.write(b"x")
+            await trio.sleep(1.0)
 
-async def _loris(target: Target) -> None:
-    while True:
-        with trio.move_on_after(30.0):
-            async with linked(target.address, target.network, target.name()) as rogue:
-                await rogue.write((2**20).to_bytes(4) + bytes(500_000))
-                while rogue.ended is None:
-                    await rogue.write(b"x")
-                    await trio.sleep(1.0)
-        await trio.sleep(1.0)
+    await _crowd(40, lambda: _callers(target, act, 30.0, 1.0))
 
 
 async def replays(target: Target) -> None:
@@ -242,15 +254,12 @@ async def providers(target: Target) -> None:
             return answered(encode(Peers(0, (target.dice.randbytes(300),))))
         return answered(target.dice.randbytes(2**16))
 
-    while True:
-        with trio.move_on_after(5.0):
-            async with linked(
-                target.address, target.network, target.name(), answer=answer
-            ) as rogue:
-                while rogue.ended is None:
-                    await rogue.say(dump_talk(Tip(target.revision, 2**40, DecisionId(bytes(32)))))
-                    await trio.sleep(0.5)
-        await trio.sleep(TRIES_S)
+    async def act(rogue: Rogue) -> None:
+        while rogue.ended is None:
+            await rogue.say(dump_talk(Tip(target.revision, 2**40, DecisionId(bytes(32)))))
+            await trio.sleep(0.5)
+
+    await _callers(target, act, 5.0, answer=answer)
 
 
 ATTACKS: dict[str, Callable[[Target], Awaitable[None]]] = {

@@ -83,6 +83,27 @@ def busy() -> Snapshot:
     )
 
 
+def decisions() -> tuple[DecisionInfo, ...]:
+    """A head at each height, and the newest one kept."""
+    promoted = (
+        DecisionInfo(
+            height=n + 1,
+            outcome="promoted",
+            head=name(f"head {n + 1}"),
+            accepted=4,
+            rejected=1 if n % 4 == 0 else 0,
+            metric=metric,
+            train_s=31.0 + n,
+            overhead_s=1.4,
+        )
+        for n, metric in enumerate(METRICS)
+    )
+    kept = DecisionInfo(
+        height=14, outcome="kept(blocked-by-canary)", head=name("head 13"), accepted=4, rejected=0
+    )
+    return (*promoted, kept)
+
+
 def revision() -> RevisionInfo:
     states = ("accepted", "accepted", "training", "rejected", "announced")
     return RevisionInfo(
@@ -113,28 +134,7 @@ def revision() -> RevisionInfo:
             LeaseInfo(peer=peer, samples=128 + 32 * n, state=states[n])
             for n, peer in enumerate(TRAINERS)
         ),
-        decisions=(
-            *(
-                DecisionInfo(
-                    height=n + 1,
-                    outcome="promoted",
-                    head=name(f"head {n + 1}"),
-                    accepted=4,
-                    rejected=1 if n % 4 == 0 else 0,
-                    metric=metric,
-                    train_s=31.0 + n,
-                    overhead_s=1.4,
-                )
-                for n, metric in enumerate(METRICS)
-            ),
-            DecisionInfo(
-                height=14,
-                outcome="kept(blocked-by-canary)",
-                head=name("head 13"),
-                accepted=4,
-                rejected=0,
-            ),
-        ),
+        decisions=decisions(),
         measured=MeasuredInfo(height=13, metric=METRICS[-1]),
         standing=tuple(
             StandingInfo(

@@ -1,5 +1,6 @@
 """Artifacts in a directory, and merges of them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,21 @@ RULES = (MEAN, CLIPPED, TRIMMED)
 OUTER = OuterRule("mean", MILLION, 0)
 
 
+def written(path: Path, kind: ArtifactKind, schema: Schema, *arrays: Any) -> ArtifactId:
+    """Elements as they are: no canonical zeros, no checks."""
+    with ArtifactWriter(path, kind, schema) as writer:
+        for tensor, array in zip(schema.tensors, arrays, strict=True):
+            writer.write(np.asarray(array, FORMATS[tensor.dtype].storage))
+        return writer.finish().id
+
+
+def inputs_of(updates: list[ArtifactId], weights: Iterable[int]) -> tuple[MergeInput, ...]:
+    return tuple(
+        MergeInput(UpdateId(bytes([number])), update, weight)
+        for number, (update, weight) in enumerate(zip(updates, weights, strict=True))
+    )
+
+
 def schema_of(dtype: str, count: int, *, buffer: bool = False) -> Schema:
     return Schema((TensorSpec("x", dtype, (count,), buffer),))
 
@@ -50,20 +66,13 @@ class Bench:
         return self.root / str(self.count)
 
     def add(self, *arrays: Any) -> ArtifactId:
-        """Writes elements as they are: no canonical zeros, no checks."""
         path = self.path()
-        with ArtifactWriter(path, ArtifactKind.UPDATE, self.schema) as writer:
-            for tensor, array in zip(self.schema.tensors, arrays, strict=True):
-                writer.write(np.asarray(array, FORMATS[tensor.dtype].storage))
-            artifact = writer.finish().id
+        artifact = written(path, ArtifactKind.UPDATE, self.schema, *arrays)
         self.paths[artifact] = path
         return artifact
 
     def job(self, base: ArtifactId, updates: list[ArtifactId], weights: list[int]) -> MergeJob:
-        inputs = tuple(
-            MergeInput(UpdateId(bytes([number])), update, weight)
-            for number, (update, weight) in enumerate(zip(updates, weights, strict=True))
-        )
+        inputs = inputs_of(updates, weights)
         return MergeJob(base, None, self.schema, inputs, None, MEAN, OUTER)
 
     def merge(

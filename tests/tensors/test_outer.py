@@ -11,25 +11,21 @@ from hypothesis import strategies as st
 
 from p2pd.core.artifact import ArtifactKind
 from p2pd.core.codecs import outer_schema
-from p2pd.core.ids import ArtifactId, UpdateId
+from p2pd.core.ids import ArtifactId
 from p2pd.core.work import (
     MILLION,
     Merged,
-    MergeInput,
     MergeJob,
-    MergeRule,
     OuterRule,
     Schema,
     TensorSpec,
 )
 from p2pd.errors import LocalError, RemoteError
-from p2pd.tensors.files import ArtifactWriter, TensorFile
-from p2pd.tensors.formats import FORMATS
+from p2pd.tensors.files import TensorFile
 from p2pd.tensors.merge import merge
 from p2pd.tensors.outer import LARGEST, Momentum, within
+from tests.tensors.merge_bench import MEAN, OUTER, inputs_of, written
 
-MEAN = MergeRule("mean", MILLION, 0)
-PLAIN = OuterRule("mean", MILLION, 0)
 SGD = OuterRule("sgd", 500_000, 900_000)
 NESTEROV = OuterRule("nesterov", 700_000, 900_000)
 SCHEMA = Schema(
@@ -54,10 +50,7 @@ class Run:
     def add(self, kind: ArtifactKind, schema: Schema, *arrays: Any) -> ArtifactId:
         self.count += 1
         path = self.root / str(self.count)
-        with ArtifactWriter(path, kind, schema) as writer:
-            for tensor, array in zip(schema.tensors, arrays, strict=True):
-                writer.write(np.asarray(array, FORMATS[tensor.dtype].storage))
-            artifact = writer.finish().id
+        artifact = written(path, kind, schema, *arrays)
         self.paths[artifact] = path
         return artifact
 
@@ -67,10 +60,7 @@ class Run:
     def merge(
         self, base: ArtifactId, outer: ArtifactId | None, updates: list[ArtifactId], rule: OuterRule
     ) -> Merged:
-        inputs = tuple(
-            MergeInput(UpdateId(bytes([number])), update, number + 1)
-            for number, update in enumerate(updates)
-        )
+        inputs = inputs_of(updates, range(1, len(updates) + 1))
         self.count += 2
         head, state = self.root / str(self.count - 1), self.root / str(self.count)
         job = MergeJob(base, outer, self.schema, inputs, None, MEAN, rule)
@@ -141,7 +131,7 @@ def test_buffers_are_merged_as_values_whatever_the_optimizer(tmp_path: Path) -> 
     run = Run(tmp_path)
     base = run.model([0, 0, 0], [0, 0], 1)
     updates = [run.model([1, 1, 1], [3.0, 6.0], 5), run.model([1, 1, 1], [6.0, 3.0], 9)]
-    plain, moved = (run.merge(base, None, updates, rule) for rule in (PLAIN, NESTEROV))
+    plain, moved = (run.merge(base, None, updates, rule) for rule in (OUTER, NESTEROV))
     assert run.values(moved.head, 1) == run.values(plain.head, 1) == [5.0, 4.0]
     for merged in (plain, moved):
         assert TensorFile(run.paths[merged.head]).stored(0).tolist() == [9]
@@ -189,4 +179,4 @@ def test_i08_a_state_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RemoteError, match="not finite"):
         run.merge(base, poisoned, [base], NESTEROV)
     with pytest.raises(LocalError, match="outer mean keeps no state"):
-        run.merge(base, poisoned, [base], PLAIN)
+        run.merge(base, poisoned, [base], OUTER)
