@@ -9,6 +9,7 @@ from p2pd.core.ids import DecisionId, peer_id
 from p2pd.core.trainer import Abandon, Effect, Event, FetchBase, Train, Trained, Trainer
 from p2pd.core.validator.events import Fetched, Publish
 from p2pd.core.voting.exchange import Inventory
+from p2pd.core.wording import counted
 from p2pd.core.work import TrainJob
 from p2pd.errors import StoreError, WorkloadError
 from p2pd.ports import Role, RoleView, Services
@@ -87,9 +88,9 @@ class TrainerRole:
             return RoleView("update published", None)
         if task is not None and task.plan is None:
             doing = "trained" if task.result else "training"
-            return RoleView(f"{doing} {len(task.shards)} microshards ahead", None)
+            return RoleView(f"{doing} {counted(len(task.shards), 'microshard')} ahead", None)
         doing = "training" if machine.training else "fetching the head for"
-        return RoleView(f"{doing} {lease.samples} samples", None)
+        return RoleView(f"{doing} {counted(lease.samples, 'sample')}", None)
 
 
 class TrainerPlugin:

@@ -8,6 +8,7 @@ from typing import Any
 
 import trio
 
+from p2pd.core.wording import counted
 from p2pd.daemon.local import LocalFleet, Member, Status, revision_of
 from p2pd.daemon.publish import (
     CanarySettings,
@@ -109,12 +110,12 @@ async def _watch(
             judge = await fleet.ask(fleet.nodes[0])
             if judge is not None and (heads := revision_of(judge)["heads"]) > said:
                 said = heads
-                say(f"{shape.megabytes:g} MB: {said} of {shape.windows} windows")
+                say(f"{shape.megabytes:g} MB: {said} of {counted(shape.windows, 'window')}")
             if said >= shape.windows and (statuses := await _all_through(fleet, shape)):
                 return _measured(statuses, shape)
             await trio.sleep(POLL_S)
     raise P2pError(
-        f"{shape.windows} windows of {shape.megabytes:g} MB were not certified in {limit_s:g} s"
+        f"{said} of {counted(shape.windows, 'window')} of {shape.megabytes:g} MB certified in {limit_s:g} s"
     )
 
 

@@ -9,6 +9,7 @@ from time import perf_counter
 from p2pd.bench.ed25519 import decisions_row
 from p2pd.bench.rows import Row
 from p2pd.bench.suite import Options
+from p2pd.core.wording import counted
 from p2pd.errors import LocalError
 from p2pd.sim.suite import FaultSet, FleetShape, run_seed
 
@@ -37,7 +38,9 @@ def measure(shape: FleetShape, seeds: range, options: Options) -> Sequence[Row]:
             raise LocalError(f"seed {seed}: {result.violations[0].what}: see p2pd sim")
         decisions += result.decisions
         virtual_s += result.virtual_s
-        options.say(f"faults {shape.faults.value}, seed {seed}: {result.decisions} decisions")
+        options.say(
+            f"faults {shape.faults.value}, seed {seed}: {counted(result.decisions, 'decision')}"
+        )
     seconds = perf_counter() - started_s
     name = f"faults {shape.faults.value}"
     return (

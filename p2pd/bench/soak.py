@@ -9,6 +9,7 @@ from p2pd.bench.children import Child
 from p2pd.bench.places import LIMIT_S, MB, NODE, START_S, node_of, prepare
 from p2pd.bench.rows import Row
 from p2pd.bench.suite import Options
+from p2pd.core.wording import counted
 
 REQUESTS = 100_000
 PART = 10_000
@@ -33,9 +34,9 @@ def run(options: Options) -> Sequence[Row]:
                     for child, found in memory.items():
                         found.append(child.memory_bytes)
                     resident = ", ".join(f"{found[-1] / MB:.1f}" for found in memory.values())
-                    options.say(f"{asked} requests: {resident} MB resident")
+                    options.say(f"{counted(asked, 'request')}: {resident} MB resident")
                 seconds = perf_counter() - started_s
-    name = f"{requests:,} requests on one connection"
+    name = f"{counted(requests, 'request', ',')} on one connection"
     answering, asking = (slope(found) / MB for found in memory.values())
     return [
         Row(f"{name}: answering side grows by", answering, "MB per 10,000"),

@@ -18,6 +18,7 @@ from p2pd.bench.fleet import Shape, run_fleet
 from p2pd.bench.rows import Row
 from p2pd.bench.suite import Options
 from p2pd.bench.window import durations
+from p2pd.core.wording import counted
 from p2pd.errors import P2pError
 from p2pd.sim.suite import FaultSet, FleetShape, run_seed
 
@@ -52,9 +53,9 @@ def in_memory(validators: int, windows: int, options: Options) -> Row:
     result = run_seed(shape, 0)
     seconds = perf_counter() - started_s
     if result.violations:
-        raise P2pError(f"{validators} validators in memory: {result.violations[0].what}")
-    name = f"in memory, {validators} validators"
-    options.say(f"{name}: {result.decisions} decisions")
+        raise P2pError(f"{counted(validators, 'validator')} in memory: {result.violations[0].what}")
+    name = f"in memory, {counted(validators, 'validator')}"
+    options.say(f"{name}: {counted(result.decisions, 'decision')}")
     per_s = result.decisions / seconds
     return decisions_row(name, per_s, validators=validators, trainers=1, nodes=1)
 
@@ -67,7 +68,7 @@ def on_loopback(windows: int, options: Options) -> Row:
     if not taken:
         raise P2pError("the daemons certified nothing that could be measured")
     return decisions_row(
-        f"loopback daemons, {shape.validators} validators",
+        f"loopback daemons, {counted(shape.validators, 'validator')}",
         1 / median(taken),
         validators=shape.validators,
         trainers=1,

@@ -18,6 +18,7 @@ from p2pd.bench.floors import memcpy_bytes_s, synced_write_s, tcp_bytes_s
 from p2pd.bench.room import Takes
 from p2pd.bench.rows import Row
 from p2pd.bench.suite import Options
+from p2pd.core.wording import counted
 from p2pd.errors import P2pError
 
 SIZES_MB = (0.94, 100.0, 400.0)
@@ -55,11 +56,11 @@ def _floors(shape: Shape, directory: Path) -> Mapping[str, tuple[float, str]]:
     everything = models + shape.trainers
     return {
         "publish": (synced_write_s(size_bytes, directory), "one model written and synced"),
-        "fetch": (models * tcp_s, f"{models} models over one TCP connection"),
-        "screen": (copy_s, f"{shape.trainers} models by memcpy"),
-        "merge": (copy_s, f"{shape.trainers} models by memcpy"),
-        "total": (everything * tcp_s, f"{everything} models over one TCP connection"),
-        "wire": (everything * size_bytes / MB, f"{everything} models"),
+        "fetch": (models * tcp_s, f"{counted(models, 'model')} over one TCP connection"),
+        "screen": (copy_s, f"{counted(shape.trainers, 'model')} by memcpy"),
+        "merge": (copy_s, f"{counted(shape.trainers, 'model')} by memcpy"),
+        "total": (everything * tcp_s, f"{counted(everything, 'model')} over one TCP connection"),
+        "wire": (everything * size_bytes / MB, f"{counted(everything, 'model')}"),
     }
 
 

@@ -13,6 +13,7 @@ from p2pd.config.names import parse_public_key
 from p2pd.core.genesis import Genesis, Seat, SignedGenesis
 from p2pd.core.ids import PublicKey, peer_id, short
 from p2pd.core.voting.thresholds import Survival, Thresholds, survival
+from p2pd.core.wording import counted
 from p2pd.errors import UsageError
 from p2pd.wire.records import seal_genesis
 
@@ -31,12 +32,12 @@ class Founding:
     """Key files, or data directories with a key, of the authority: they sign now."""
     authority_keys: tuple[str, ...] = ()
     """Public keys, in hex, of more of the authority: named, without signing now."""
-    threshold: int = 0
-    """Authority keys that a governance record needs; 0 for the fewest that are over half."""
+    threshold: int | None = None
+    """Authority keys that a governance record needs; by default the fewest that are over half."""
     validators: tuple[str, ...]
     """Public keys in hex, each with :WEIGHT if that is not 1."""
-    quorum: int = 0
-    """Weight that decides; 0 for the least that is over two thirds."""
+    quorum: int | None = None
+    """Weight that decides; by default the least that is over two thirds."""
     admission: str = "open"
     """Who may train or reduce; open is the only policy."""
 
@@ -72,16 +73,16 @@ def found(founding: Founding) -> SignedGenesis:
             name=founding.name,
             nonce=secrets.token_bytes(NONCE_BYTES),
             authority=keys,
-            threshold=founding.threshold or len(keys) // 2 + 1,
+            threshold=len(keys) // 2 + 1 if founding.threshold is None else founding.threshold,
             validators=seats,
-            quorum=founding.quorum or weight * 2 // 3 + 1,
+            quorum=weight * 2 // 3 + 1 if founding.quorum is None else founding.quorum,
             admission=founding.admission,
         )
     except ValueError as error:
         raise UsageError(f"network: {error}") from error
     if len(signers) < genesis.threshold:
         raise UsageError(
-            f"network: authority: {genesis.threshold} keys must sign and {len(signers)} are here: "
+            f"network: authority: {counted(genesis.threshold, 'key')} must sign, {len(signers)} given: "
             "name more key files"
         )
     return seal_genesis(genesis, signers)
@@ -110,7 +111,7 @@ def describe(genesis: Genesis) -> list[str]:
     return [
         f"network     {genesis.name}",
         f"id          {genesis.network.hex()}",
-        f"authority   {genesis.threshold} of {_count(len(genesis.authority), 'key')} must sign",
+        f"authority   {genesis.threshold} of {counted(len(genesis.authority), 'key')} must sign",
         f"admission   {genesis.admission}: any key may train or reduce",
         f"validators  {len(weights)}, weight {limits.weight}, quorum {limits.quorum}",
         *(
@@ -150,10 +151,6 @@ def _alone(genesis: Genesis, outlook: Survival) -> list[str]:
 
 def _if_any(count: int, then: str, otherwise: str) -> str:
     return f"any {count} {then}" if count else otherwise
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def as_json(genesis: Genesis) -> dict[str, object]:

@@ -11,6 +11,7 @@ from p2pd.cli.inputs import refuse_existing
 from p2pd.cli.lineage_tables import print_height, print_lineage
 from p2pd.cli.output import AsJson, group, say, say_json
 from p2pd.cli.reading import open_chain
+from p2pd.core.wording import counted
 from p2pd.errors import RemoteError, StoreError
 from p2pd.io.lock import holder_of
 
@@ -97,4 +98,6 @@ def export(
     if in_json:
         say_json({"file": str(out), "head": head.hex(), "size_bytes": size_bytes})
     else:
-        say(f"{out}: head {head.hex()} of height {record.decision.height}, {size_bytes} bytes")
+        say(
+            f"{out}: head {head.hex()} of height {record.decision.height}, {counted(size_bytes, 'byte')}"
+        )

@@ -8,6 +8,7 @@ from p2pd.cli.output import say
 from p2pd.cli.tables import print_table
 from p2pd.core.ids import SHORT_HEX, short
 from p2pd.core.revision import Revision
+from p2pd.core.wording import counted
 from p2pd.core.work import MILLION
 
 DETAILS = (
@@ -40,15 +41,15 @@ def print_lineage(revision: Revision, rows: Sequence[Row]) -> None:
 
 def print_height(found: dict[str, Any]) -> None:
     """What lineage.detail found."""
+    done = found["progress"]
     lines = [
         f"height    {found['height']}",
         f"decision  {found['decision']}",
         f"outcome   {found['outcome']}",
         f"head      {found['head']}",
-        "progress  {heads} heads, {steps} steps, {samples} samples, epoch {epoch}".format(
-            **found["progress"]
-        ),
-        f"plan      {found['plan']}, {len(found['leases'])} leases for the next height",
+        f"progress  {counted(done['heads'], 'head')}, {counted(done['steps'], 'step')}, "
+        f"{counted(done['samples'], 'sample')}, epoch {done['epoch']}",
+        f"plan      {found['plan']}, {counted(len(found['leases']), 'lease')} for the next height",
     ]
     say(*lines)
     for key, columns in DETAILS:

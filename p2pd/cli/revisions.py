@@ -8,6 +8,7 @@ from math import prod
 from p2pd.config.loading import Override
 from p2pd.config.schema import keys_of
 from p2pd.core.revision import Revision
+from p2pd.core.wording import counted
 from p2pd.daemon.publish import PUBLISH_TABLES, Published
 from p2pd.errors import UsageError
 
@@ -92,8 +93,8 @@ def cost_lines(published: Published) -> list[str]:
         f"record     {published.record_file}",
         f"head       {published.head_file}",
         f"workload   {revision.workload.module}, source {revision.workload.source.hex()}",
-        f"data       {revision.data.kind}, {revision.data.samples} samples in "
-        f"{revision.data.shards} microshards{_named(revision.data.descriptor)}",
+        f"data       {revision.data.kind}, {counted(revision.data.samples, 'sample')} in "
+        f"{counted(revision.data.shards, 'microshard')}{_named(revision.data.descriptor)}",
         f"update     {size(published.update_bytes)} in {revision.codec}: what each trainer sends per window",
         f"validator  takes in {size(published.window_bytes)} per window from a full roster of "
         f"{schedule.max_roster}: {size(round(rate))}/s over a deadline of {deadline_s:g} s",

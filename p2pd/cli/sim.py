@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from p2pd.cli.output import AsJson, say, say_json, warn
+from p2pd.core.wording import counted
 from p2pd.errors import UsageError
 from p2pd.sim.breaks import Break
 from p2pd.sim.replay import arguments, narrowed, with_set, with_work
@@ -156,13 +157,15 @@ def findings(result: SeedResult, again: str) -> list[str]:
 def summary(result: SuiteResult) -> str:
     """One line: what was asked, what came out."""
     if result.found_after_seeds is not None:
-        verdict = f"the broken defence was noticed after {result.found_after_seeds} fleets"
+        verdict = (
+            f"the broken defence was noticed after {counted(result.found_after_seeds, 'fleet')}"
+        )
     elif result.violations:
-        verdict = f"{len(result.violations)} violations"
+        verdict = counted(len(result.violations), "violation")
     else:
         verdict = "all invariants held" if result.ok else "the broken defence was not noticed"
     return (
-        f"{verdict}: {result.seeds} fleets, {result.decisions} decisions, "
+        f"{verdict}: {counted(result.seeds, 'fleet')}, {counted(result.decisions, 'decision')}, "
         f"the longest wait after the faults {result.liveness.longest_s:.0f} of "
         f"{result.liveness.within_s:.0f} virtual s, {result.seconds:.1f} s, "
         f"trace {result.trace[:16]}"

@@ -16,6 +16,7 @@ from p2pd.core.decision import Decision, Record, artifacts_of
 from p2pd.core.derive import genesis_decision
 from p2pd.core.encoding import decode
 from p2pd.core.ids import ArtifactId
+from p2pd.core.wording import counted
 from p2pd.errors import RemoteError, StoreError
 from p2pd.io.blob_files import MAX_MANIFEST_BYTES, NAME
 from p2pd.io.durable import TEMPORARY, read_most, storing, sync_directory
@@ -60,7 +61,7 @@ class Verification:
         return [
             *(f"{'FAULT' if f.fault else 'note '}  {f.where}: {f.what}" for f in ordered),
             f"{'sound' if self.sound else 'not sound'}: "
-            f"{self.decisions} decisions and {self.artifacts} artifacts checked",
+            f"{counted(self.decisions, 'decision')} and {counted(self.artifacts, 'artifact')} checked",
         ]
 
 
@@ -232,7 +233,9 @@ def _check_payload(path: Path, manifest: Manifest) -> None:
     with storing(path), path.open("rb") as file:
         size_bytes = os.fstat(file.fileno()).st_size
         if size_bytes != manifest.size_bytes:
-            raise RemoteError(f"{size_bytes} bytes, its manifest says {manifest.size_bytes}")
+            raise RemoteError(
+                f"{counted(size_bytes, 'byte')}, its manifest says {manifest.size_bytes}"
+            )
         for index, chunk in enumerate(manifest.chunks):
             if sha256(file.read(CHUNK_BYTES)).digest() != chunk:
                 raise RemoteError(f"chunk {index} was changed")

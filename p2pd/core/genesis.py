@@ -5,6 +5,7 @@ from functools import cached_property
 
 from p2pd.core.encoding import encode
 from p2pd.core.ids import NetworkId, PublicKey, digest
+from p2pd.core.wording import counted
 
 KEY_BYTES = 32
 MAX_VALIDATORS = 128
@@ -68,7 +69,7 @@ def _check_threshold(authority: tuple[PublicKey, ...], threshold: int) -> None:
         raise ValueError("authority must name at least one key, each once")
     if not len(authority) < 2 * threshold <= 2 * len(authority):
         raise ValueError(
-            f"threshold must be more than half of {len(authority)} authority keys, got {threshold}"
+            f"threshold must be more than half of {counted(len(authority), 'authority key')}, got {threshold}"
         )
 
 

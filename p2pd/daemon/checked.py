@@ -1,6 +1,7 @@
 """A worker that does nothing with another workload than the revision's."""
 
 from p2pd.core.revision import Revision
+from p2pd.core.wording import counted
 from p2pd.core.work import EvaluateJob, Evaluation, TrainJob, TrainResult, WorkloadInfo
 from p2pd.errors import WorkloadError
 from p2pd.ports import Worker
@@ -24,7 +25,7 @@ class CheckedWorker:
         if info.schema != revision.schema or info.train_samples != revision.data.samples:
             raise WorkloadError(
                 f"workload {wanted.module} builds another model or data set here "
-                f"({info.train_samples} samples, the revision says {revision.data.samples}): "
+                f"({counted(info.train_samples, 'sample')}, the revision says {revision.data.samples}): "
                 "install the libraries and the data that it was published with"
             )
         data, named = info.data, revision.data

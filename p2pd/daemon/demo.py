@@ -14,6 +14,7 @@ import trio
 from p2pd.core.derive import Setting
 from p2pd.core.genesis import Genesis
 from p2pd.core.revision import Revision
+from p2pd.core.wording import counted
 from p2pd.daemon.demo_report import show
 from p2pd.daemon.local import POLL_S, LocalFleet, Member, Status, revision_of
 from p2pd.daemon.outcome import Run, read_outcome
@@ -141,7 +142,7 @@ class _Stage:
         revision = published.signed.revision
         try:
             await self.fleet.start()
-            self.say(f"started {len(self.fleet.nodes)} nodes")
+            self.say(f"started {counted(len(self.fleet.nodes), 'node')}")
             judge = await self._watch()
         finally:
             await self.fleet.stop()
@@ -216,15 +217,15 @@ class _Stage:
         )
 
     def _progress(self, statuses: dict[str, Status]) -> str:
-        line = f"{len(statuses)}/{len(self.fleet.nodes)} nodes up"
+        line = f"{len(statuses)}/{counted(len(self.fleet.nodes), 'node')} up"
         judge = statuses.get("validator1")
         if judge is None:
             return line
         revision = revision_of(judge)
-        line += f", height {revision['height']}, {revision['heads']}/{self.options.windows} heads"
+        line += f", height {revision['height']}, {revision['heads']}/{counted(self.options.windows, 'head')}"
         if revision["leases"]:
             here = sum(lease["state"] == "announced" for lease in revision["leases"])
-            line += f", window: {here}/{len(revision['leases'])} updates"
+            line += f", window: {here}/{counted(len(revision['leases']), 'update')}"
         measured = [row["metric"] for row in revision["decisions"] if row["metric"] is not None]
         return line + (f", accuracy {measured[-1]:.3f}" if measured else "")
 

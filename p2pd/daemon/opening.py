@@ -11,6 +11,7 @@ from pathlib import Path
 
 from p2pd.core.genesis import Genesis
 from p2pd.core.ids import NetworkId, PeerId, short
+from p2pd.core.wording import counted
 from p2pd.errors import StoreError, UsageError
 from p2pd.io.blob_files import NAME
 from p2pd.io.control import NAME as CONTROL
@@ -45,7 +46,7 @@ async def open_ledger(
         )
     if not known and (held := _artifacts(directory.blobs)):
         raise StoreError(
-            f"{directory.ledger} is gone, and {held} artifacts in {directory.blobs} are here: restore it, "
+            f"{directory.ledger} is gone, but not {counted(held, 'artifact')} in {directory.blobs}: restore it, "
             "or move both away to begin anew; a validator that begins anew forgets which votes it sent"
         )
     if known and not _is_there(directory.blobs):

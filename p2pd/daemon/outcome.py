@@ -10,6 +10,7 @@ import trio
 
 from p2pd.core.decision import Outcome as Promoted
 from p2pd.core.derive import Setting
+from p2pd.core.wording import counted
 from p2pd.core.work import MILLION
 from p2pd.io.ledger import SqliteLedger
 from p2pd.node.chronicle import Chronicle
@@ -107,7 +108,7 @@ def _why_not(heights: tuple[HeightRow, ...], wanted: int, accuracy: float, *, ag
     if not agree:
         return "the nodes do not stand on one head"
     if promoted < wanted:
-        return f"{promoted} heads were promoted, {wanted} are needed"
+        return f"{counted(promoted, 'head')} promoted, {wanted} needed"
     if wanted >= HEADS_TO_BE_GOOD and accuracy < GOOD_ACCURACY:
         return f"the accuracy is {accuracy:.3f}, {GOOD_ACCURACY} is needed"
     return ""

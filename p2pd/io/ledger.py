@@ -20,6 +20,7 @@ from typing import Self
 
 import trio
 
+from p2pd.core.wording import counted
 from p2pd.errors import NoRoomError, StoreError
 from p2pd.io.durable import free_bytes, open_file, storing, sync_directory
 from p2pd.ports import Table, Write
@@ -37,7 +38,7 @@ DAMAGED = (
     "a validator that begins anew forgets which votes it sent"
 )
 LACKING = (
-    "{path} lacks its last {lacking} commits: its -wal file was lost or damaged, or an older copy was put "
+    "{path} lacks {lacking} at its end: its -wal file was lost or damaged, or an older copy was put "
     "back: restore the newest copies of both; where nothing voted, removing {count} accepts the loss"
 )
 
@@ -180,7 +181,9 @@ class SqliteLedger:
         lacking = _noted(self._count_file) - count
         if lacking > 0:
             raise StoreError(
-                LACKING.format(path=self._path, lacking=lacking, count=self._count_file)
+                LACKING.format(
+                    path=self._path, lacking=counted(lacking, "commit"), count=self._count_file
+                )
             )
         return int(count)
 

@@ -11,6 +11,7 @@ from typing import Any
 from p2pd.core.decision import Decision, open_plans
 from p2pd.core.ids import ArtifactId, PublicKey
 from p2pd.core.signed import Signed
+from p2pd.core.wording import counted
 
 Fail = Callable[[str, int, str], None]
 
@@ -58,17 +59,20 @@ class Bounds:
         of_one = Counter((one.author, one.kind, one.scope.height) for one in burden.held)
         for (_, kind, _), count in of_one.items():
             if count > OF_ONE.get(kind, OF_ONE_ELSE):
-                self._found(height, name, f"holds {count} objects of kind {kind} of one author")
+                self._found(
+                    height, name, f"holds {counted(count, 'object')} of kind {kind} of one author"
+                )
         for count in _by_author(burden.ahead).values():
             if count > AHEAD_OF_ONE:
-                self._found(height, name, f"lets {count} objects of one author wait")
+                self._found(height, name, f"lets {counted(count, 'object')} of one author wait")
         if len(burden.ahead) > AHEAD:
-            self._found(height, name, f"lets {len(burden.ahead)} objects wait")
+            self._found(height, name, f"lets {counted(len(burden.ahead), 'object')} wait")
         if len(burden.updates) > PER_LEASE * leases:
-            what = f"keeps {len(burden.updates)} updates for {leases} leases"
+            what = f"keeps {counted(len(burden.updates), 'update')} for {counted(leases, 'lease')}"
             self._found(height, name, what)
         if looks > LOOKS_PER_LEASE * (leases + self.leases.get(name, 0)):
-            self._found(height, name, f"looked into {looks} updates for {leases} leases")
+            what = f"looked into {counted(looks, 'update')} for {counted(leases, 'lease')}"
+            self._found(height, name, what)
         self.looks[name], self.leases[name] = 0, leases
 
     def _found(self, height: int, name: str, what: str) -> None:

@@ -298,9 +298,7 @@ class Checkers:
             *(s for lease in (state.late.plan.roster if state.late else ()) for s in lease.shards),
         ]
         if len(listed) != len(set(listed)) or len(listed) != state.progress.cursor:
-            what = (
-                f"{state.progress.cursor} microshards were dealt, {len(set(listed))} are known of"
-            )
+            what = f"microshards: {state.progress.cursor} dealt, {len(set(listed))} known of"
             self.fail("I7", decision.height, what)
 
     def _check_epoch(self, decision: Decision, counted: set[int], skipped: list[int]) -> None:

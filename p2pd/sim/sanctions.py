@@ -16,6 +16,7 @@ from p2pd.core.signed import Signed
 from p2pd.core.votes import Vote
 from p2pd.core.voting.evidence import Evidence
 from p2pd.core.voting.proposals import Proposal
+from p2pd.core.wording import counted
 from p2pd.core.work import Verdict
 
 Fail = Callable[[str, int, str], None]
@@ -79,9 +80,8 @@ class Sanctions:
                 self.fail("I11", height, f"{self._name(peer)} is in quarantine for nothing")
         for peer, count in bad.items():
             if count and self.misdeeds[peer] >= IN_A_ROW and until.get(peer, 0) <= height:
-                what = (
-                    f"{self._name(peer)} is not in quarantine after {self.misdeeds[peer]} misdeeds"
-                )
+                times = counted(self.misdeeds[peer], "misdeed")
+                what = f"{self._name(peer)} is not in quarantine after {times}"
                 self.fail("I11", height, what)
 
     def _name(self, peer: PeerId) -> str:

@@ -18,6 +18,7 @@ import trio
 
 from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest, manifest_of
 from p2pd.core.ids import ArtifactId, short
+from p2pd.core.wording import counted
 from p2pd.errors import LocalError, NoRoomError, RemoteError, StoreError
 from p2pd.ports import Table, Write
 from p2pd.sim.disk import Disk
@@ -241,7 +242,9 @@ class MemoryBlobs:
         blob = self._begun(artifact)
         hashes = blob.manifest.chunks
         if not 0 <= index < len(hashes) or sha256(data).digest() != hashes[index]:
-            raise RemoteError(f"{len(data)} bytes are not chunk {index} of {short(artifact)}")
+            raise RemoteError(
+                f"not chunk {index} of {short(artifact)}: {counted(len(data), 'byte')}"
+            )
         blob.chunks[index] = bytes(data)
         if blob.complete and blob.manifest.kind is ArtifactKind.UPDATE:
             self._unsynced[artifact] = None

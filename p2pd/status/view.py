@@ -11,6 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from p2pd.core.wording import counted
 from p2pd.status.pictures import bar, clock, size, spark
 from p2pd.status.snapshot import (
     DecisionInfo,
@@ -146,7 +147,7 @@ def _progress(revision: RevisionInfo, columns: int) -> RenderableType:
     line.append("head ", style=DIM)
     line.append(revision.head[:SHORT], style="bold")
     line.append(f"   {revision.heads} promoted", style="green")
-    line.append(f"   epoch {revision.epoch}   {revision.samples:,} samples")
+    line.append(f"   epoch {revision.epoch}   {counted(revision.samples, 'sample', ',')}")
     metrics = [d.metric for d in revision.decisions if d.metric is not None]
     if not metrics:
         return Group(line, *_measured(revision))

@@ -89,6 +89,9 @@ def test_a_network_without_weak_points_is_not_warned_of(tmp_path: Path, authorit
     ("more", "said"),
     [
         (["--quorum", 2], "quorum must be more than half of the weight 4, got 2"),
+        (["--quorum", 0], "quorum must be more than half of the weight 4, got 0"),
+        (["--quorum", -1], "quorum must be more than half of the weight 4, got -1"),
+        (["--threshold", 0], "threshold must be more than half of 1 authority key, got 0"),
         (["--quorum", 5], "quorum must be more than half of the weight 4, got 5"),
         (["--admission", "invite"], "admission 'invite' is not supported; only open is"),
         (["--validator", "zz"], "public key 'zz' must be lowercase hex digits only"),
@@ -97,7 +100,10 @@ def test_a_network_without_weak_points_is_not_warned_of(tmp_path: Path, authorit
         (["--validator", "00" * 32], "is no key that anybody holds"),
         (["--validator", VALIDATORS[0].key.hex() + ":" + "9" * 5000], "must be a whole number"),
         (["--name", "a\x1b[31m"], "1 to 64 printable characters"),
-        (["--authority-key", VALIDATORS[0].key.hex()], "2 keys must sign and 1 are here"),
+        (
+            ["--authority-key", VALIDATORS[0].key.hex()],
+            "2 keys must sign, 1 given: name more key files",
+        ),
         (
             ["--authority-key", VALIDATORS[0].key.hex(), "--threshold", 1],
             "more than half of 2 authority keys",
@@ -110,6 +116,7 @@ def test_what_makes_no_network_is_refused(
     ran = create(tmp_path, authority, [1, 1, 1, 1], *more)
     assert ran.code == 2
     assert said in ran.err
+    assert len(ran.err.splitlines()) == 1
     assert not (tmp_path / "genesis.cbor").exists()
 
 
@@ -134,6 +141,19 @@ def test_a_file_gives_the_settings_and_options_win(tmp_path: Path, authority: Pa
     out = tmp_path / "g.cbor"
     made = p2pd("network", "create", "--from", file, "--quorum", 3, "--out", out, "--json").json
     assert (made["name"], made["quorum"]) == ("filed", 3)
+
+
+@pytest.mark.parametrize("key_", ["quorum", "threshold"])
+def test_a_zero_in_a_file_is_no_default_either(tmp_path: Path, authority: Path, key_: str) -> None:
+    file = tmp_path / "network.toml"
+    file.write_text(
+        f'[network]\nname = "filed"\nauthority = ["authority"]\n'
+        f'validators = ["{VALIDATORS[0].key.hex()}"]\n{key_} = 0\n'
+    )
+    ran = p2pd("network", "create", "--from", file, "--out", tmp_path / "g.cbor")
+    assert ran.code == 2
+    assert f"{key_} must be more than half" in ran.err
+    assert not (tmp_path / "g.cbor").exists()
 
 
 def test_a_misspelt_key_is_named_with_its_line(tmp_path: Path, authority: Path) -> None:

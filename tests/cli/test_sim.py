@@ -20,7 +20,7 @@ def result(*, ok: bool, violations: tuple[Violation, ...], found: int | None) ->
     ("ok", "violations", "found", "said"),
     [
         (True, (), None, "all invariants held: 3 fleets, 33 decisions, the longest wait after"),
-        (False, (FOUND,), None, "1 violations: 3 fleets"),
+        (False, (FOUND,), None, "1 violation: 3 fleets"),
         (True, (FOUND,), 3, "the broken defence was noticed after 3 fleets: 3 fleets"),
         (False, (), None, "the broken defence was not noticed: 3 fleets"),
     ],
@@ -29,6 +29,12 @@ def test_a_summary_says_what_came_out(
     ok: bool, violations: tuple[Violation, ...], found: int | None, said: str
 ) -> None:
     assert summary(result(ok=ok, violations=violations, found=found)).startswith(said)
+
+
+def test_one_of_a_kind_is_said_in_the_singular() -> None:
+    one = SuiteResult(True, 1, 10, 1, (), "ab" * 32, 1.5, LIVE, 1)
+    said = summary(one)
+    assert said.startswith("the broken defence was noticed after 1 fleet: 1 fleet, 1 decision, ")
 
 
 def test_a_finding_comes_with_the_command_that_shows_it_again(

@@ -36,12 +36,12 @@ REFUSED: dict[str, list[tuple[frozenset[str], str]]] = {
     ],
     "ledger": [
         (frozenset({"empty", "half", "garbage"}), "is damaged .* restore a copy, or move it"),
-        (frozenset({"missing"}), "is gone, and 5 artifacts .* restore it, or move both"),
+        (frozenset({"missing"}), "is gone, but not 5 artifacts .* restore it, or move both"),
         (NO_FILE, "not a file: move it away"),
         (LINKS, "a symbolic link: .* put the file itself here"),
     ],
     "wal": [
-        (CHANGED - {"longer"} | {"missing"}, "lacks its last 1 commits: .* restore the newest"),
+        (CHANGED - {"longer"} | {"missing"}, "lacks 1 commit at its end: .* restore the newest"),
         (NO_FILE, "not a file: move it away"),
         (LINKS, "a symbolic link: .* put the file itself here"),
     ],
@@ -220,7 +220,7 @@ def test_i10_a_ledger_that_vanished_with_all_its_files_is_said(image: Image) -> 
     for path in image.data_dir.glob("ledger.*"):
         path.unlink()
     error = start(image).error
-    assert f"{image.data_dir / 'ledger.sqlite'} is gone, and 5 artifacts" in str(error)
+    assert f"{image.data_dir / 'ledger.sqlite'} is gone, but not 5 artifacts" in str(error)
 
 
 def test_i10_an_older_copy_of_the_ledger_is_not_taken_for_the_newest(image: Image) -> None:
@@ -228,7 +228,7 @@ def test_i10_an_older_copy_of_the_ledger_is_not_taken_for_the_newest(image: Imag
     shutil.copy(image.data_dir / "ledger.sqlite", older)
     assert start(image).error is None  # which ends with all commits in the file itself
     older.replace(image.data_dir / "ledger.sqlite")
-    assert "lacks its last 1 commits" in str(start(image).error)
+    assert "lacks 1 commit at its end" in str(start(image).error)
     (image.data_dir / "ledger.count").unlink()  # as the message says
     assert start(image).chain[0] == HEIGHTS
 

@@ -279,7 +279,7 @@ def test_i10_commits_that_are_lacking_are_said_by_their_number(
         for value in (b"1", b"2", b"3"):
             commit(ledger, put(b"key", value))
     shutil.copy(filled[0], path)
-    with pytest.raises(StoreError, match=r"ledger\.sqlite lacks its last 3 commits"):
+    with pytest.raises(StoreError, match=r"ledger\.sqlite lacks 3 commits at its end"):
         SqliteLedger(path)
     count = tmp_path / "ledger.count"
     count.write_bytes(bytes(7) + b"\x09" + bytes(8))  # its hash is wrong: it says nothing

@@ -1,0 +1,15 @@
+import pytest
+
+from p2pd.core.wording import counted
+
+
+@pytest.mark.parametrize(
+    ("count", "said"), [(0, "0 fleets"), (1, "1 fleet"), (2, "2 fleets"), (12_000, "12000 fleets")]
+)
+def test_one_is_said_in_the_singular_and_all_else_in_the_plural(count: int, said: str) -> None:
+    assert counted(count, "fleet") == said
+
+
+def test_large_numbers_may_be_grouped() -> None:
+    assert counted(100_000, "request", ",") == "100,000 requests"
+    assert counted(1, "request", ",") == "1 request"
