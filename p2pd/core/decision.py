@@ -193,10 +193,15 @@ def artifacts_of(decision: Decision) -> tuple[ArtifactId, ...]:
     return (decision.head,) if outer is None else (decision.head, outer)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Record:
     """A decision with what shows that it was decided."""
 
     decision: Decision
     certificate: Certificate | None
     """None for the genesis decision only, which anyone derives from the signed revision."""
+
+    @cached_property
+    def encoded(self) -> bytes:
+        """As it is stored and sent."""
+        return encode(self)

@@ -24,6 +24,8 @@ MAX_DEPTH = 24
 MAX_ARRAYS = 2**18
 """An empty array is one byte that costs sixty-four in memory; all else grows far less."""
 INT_LEAST, INT_MOST = -(2**64), 2**64 - 1
+SMALL = 2**60
+"""Far from where integers end."""
 
 T = TypeVar("T")
 Plain = None | bool | int | bytes | str | list["Plain"]
@@ -138,21 +140,24 @@ def _argument(data: bytes, head: int, position: int) -> tuple[int, int]:
     return int.from_bytes(raw), position + width
 
 
-def _plain(value: object) -> Plain:
-    kind = type(value)
+def _plain(value: Any) -> Any:  # noqa: ANN401 - all that is said is encoded: a cast costs as much as the rest
+    kind: Any = type(value)
     if kind in WHOLE:
-        return cast("Plain", value)
-    if kind is int or isinstance(value, int):
-        if not INT_LEAST <= cast("int", value) <= INT_MOST:
+        return value
+    if isinstance(value, int):
+        if not INT_LEAST <= value <= INT_MOST:
             raise LocalError("integer of more than 64 bits cannot be encoded")
-        return int(cast("int", value))
-    bare = kind is tuple or kind is list
-    items = cast("tuple[object, ...]", value) if bare else _values_of(cast("Any", kind))(value)
-    return [cast("Plain", i) if type(i) in WHOLE else _plain(i) for i in items]
+        return int(value)
+    items = value if kind is tuple or kind is list else _values_of(kind)(value)
+    # Most are whole, or small numbers, and need no call.
+    return [
+        i if (t := type(i)) in WHOLE or (t is int and -SMALL < i < SMALL) else _plain(i)
+        for i in items
+    ]
 
 
 @cache
-def _values_of(kind: type) -> Callable[[object], tuple[object, ...]]:
+def _values_of(kind: type) -> Callable[[Any], tuple[Any, ...]]:
     names = _field_names(kind)
     if len(names) > 1:
         return attrgetter(*names)

@@ -108,13 +108,14 @@ class Conduct:
     def allows(self, peer: PeerId, units: float, now_s: float) -> bool:
         """Takes the cost of a message from the peer's allowance; False if there is none left."""
         account = self._account(peer, now_s)
-        purses = (account.purse,) if peer in self._members else (account.purse, self._strangers)
-        if any(purse.level(now_s) <= 0.0 for purse in purses):
+        purse, shared = account.purse, None if peer in self._members else self._strangers
+        if purse.level(now_s) <= 0.0 or (shared and shared.level(now_s) <= 0.0):
             # What others used up is not this peer's doing.
-            account.dropped += account.purse.units <= 0.0
+            account.dropped += purse.units <= 0.0
             return False
-        for purse in purses:
-            purse.units -= units
+        purse.units -= units
+        if shared:
+            shared.units -= units
         return True
 
     def charge(self, peer: PeerId, units: float, now_s: float) -> None:

@@ -24,8 +24,14 @@ class Inbox(Generic[E]):
             self._saw(event, trio.current_time())
         self._send.send_nowait(event)
 
-    async def get(self) -> E:
-        return await self._receive.receive()
+    async def get(self) -> Sequence[E]:
+        """All that wait, one at least."""
+        events = [await self._receive.receive()]
+        events += [self._receive.receive_nowait() for _ in range(self._waiting())]
+        return events
+
+    def _waiting(self) -> int:
+        return self._receive.statistics().current_buffer_used
 
 
 async def drive(role: Role, inbox: Inbox[object]) -> None:
@@ -34,16 +40,21 @@ async def drive(role: Role, inbox: Inbox[object]) -> None:
         await _carry_out(role, role.start(trio.current_time()), inbox, nursery)
         while True:
             deadline_s = role.next_deadline_s()
-            event: object | None = None
+            events: Sequence[object] = ()
             with trio.move_on_at(inf if deadline_s is None else deadline_s):
-                event = await inbox.get()
-            now_s = trio.current_time()
-            if event is not None:
-                await _carry_out(role, role.handle(event, now_s), inbox, nursery)
-            deadline_s = role.next_deadline_s()
-            if deadline_s is not None and deadline_s <= trio.current_time():
-                effects = role.tick(trio.current_time())
+                events = await inbox.get()
+            for event in events:
+                effects = role.handle(event, trio.current_time())
                 await _carry_out(role, effects, inbox, nursery)
+                await _tick_if_due(role, inbox, nursery)
+            if not events:
+                await _tick_if_due(role, inbox, nursery)
+
+
+async def _tick_if_due(role: Role, inbox: Inbox[object], nursery: trio.Nursery) -> None:
+    deadline_s, now_s = role.next_deadline_s(), trio.current_time()
+    if deadline_s is not None and deadline_s <= now_s:
+        await _carry_out(role, role.tick(now_s), inbox, nursery)
 
 
 async def _carry_out(

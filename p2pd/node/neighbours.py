@@ -23,7 +23,11 @@ FEW = 4
 
 
 def is_for(kind: str, link: Link) -> bool:
-    return kind in FOR_ALL or not JUDGES.isdisjoint(link.hello.roles)
+    return kind in FOR_ALL or judges_windows(link)
+
+
+def judges_windows(link: Link) -> bool:
+    return not JUDGES.isdisjoint(link.hello.roles)
 
 
 def pack(objects: Sequence[Signed[Any]]) -> Sequence[bytes]:
@@ -95,15 +99,20 @@ class Neighbours:
         # Who does not get a report from its author, or on such a way, reconciles.
         spread = {relay.signed.id for relay in relays if self._is_for_one(relay.signed)}
         one = {link.peer for link in self._next_few(1)} if spread else set()
-        packed: dict[tuple[int, ...], Sequence[bytes]] = {}
+        packed: dict[tuple[int, ...], Sequence[bytes]] = {(): ()}
         """By place in relays: most neighbours need the same."""
+        rows = [
+            (place, relay.have, relay.signed.kind in FOR_ALL, relay.signed.id in spread)
+            for place, relay in enumerate(relays)
+        ]
         for link in self._transport.links():
+            peer, judges, chosen = link.peer, judges_windows(link), link.peer in one
             wanted = tuple(
-                place
-                for place, relay in enumerate(relays)
-                if link.peer not in relay.have
-                and is_for(relay.signed.kind, link)
-                and (relay.signed.id not in spread or link.peer in one)
+                [
+                    place
+                    for place, have, for_all, spreads in rows
+                    if (judges or for_all) and (chosen or not spreads) and peer not in have
+                ]
             )
             if wanted not in packed:
                 packed[wanted] = pack([relays[place].signed for place in wanted])

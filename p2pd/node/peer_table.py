@@ -6,6 +6,7 @@ dialling an older one, so that it finds the network again after a long sleep wit
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from random import Random
 
@@ -60,6 +61,7 @@ def split_address(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
+@lru_cache(maxsize=1024)
 def is_loopback(address: str) -> bool:
     """Of this machine only. Raises RemoteError: as split_address."""
     host, _ = split_address(address)

@@ -81,15 +81,28 @@ class VirtualClock(trio.abc.Clock):
         return 0.0
 
 
-def _clock() -> VirtualClock:
+def virtual_clock() -> VirtualClock:
+    """Of this run."""
     return cast("VirtualClock", trio.lowlevel.current_clock())  # whoever simulates runs in it
 
 
 def true_now_s() -> float:
     """Whatever clock the caller goes by."""
-    return _clock().true_s
+    return virtual_clock().true_s
 
 
-def post(at_s: float, action: Action) -> None:
-    """On the clock of this run, at that true time."""
-    _clock().post(at_s, action)
+async def pause(seconds: float) -> None:
+    """As trio.sleep, in true time, at less than half of its cost: what a simulated device takes, a thousand times."""
+    clock, task = virtual_clock(), trio.lowlevel.current_task()
+    waiting = [task]
+
+    def go_on() -> None:
+        if waiting:
+            trio.lowlevel.reschedule(waiting.pop())
+
+    def give_up(_: object) -> trio.lowlevel.Abort:
+        waiting.clear()
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    clock.post(clock.true_s + seconds, go_on)
+    await trio.lowlevel.wait_task_rescheduled(give_up)

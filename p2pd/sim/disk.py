@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from random import Random
 
-import trio
-
 from p2pd.errors import NoRoomError
+from p2pd.sim.clock import pause
 
 
 @dataclass(slots=True)
@@ -23,4 +22,4 @@ class Disk:
     async def sync(self, least_s: float) -> None:
         """As long as a write takes until it is on stable storage."""
         slow_s = self.dice.uniform(0.0, self.slow_s) if self.slow_s else 0.0
-        await trio.sleep(least_s + slow_s)
+        await pause(least_s + slow_s)

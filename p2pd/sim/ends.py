@@ -10,7 +10,6 @@ import trio
 
 from p2pd.core.ids import short
 from p2pd.errors import P2pError, RemoteError, UnreachableError
-from p2pd.sim.clock import true_now_s
 
 if TYPE_CHECKING:
     from p2pd.ports import Link
@@ -80,14 +79,14 @@ class End:
         fate = self._throw()
         if fate.lost or self._blocked() or not self.other.open:
             return True
-        at_s = true_now_s() + fate.delay_s
+        now_s = self._network.clock.true_s
+        at_s = now_s + fate.delay_s
         if not fate.overtaken:
             at_s = self._last_s = max(at_s, self._last_s)
         self._under_way_bytes += len(message)
         self.other.owner.post(at_s, partial(self._arrive, message, first=True))
         if fate.again_s is not None:
-            again_s = true_now_s() + fate.again_s
-            self.other.owner.post(again_s, partial(self._arrive, message, first=False))
+            self.other.owner.post(now_s + fate.again_s, partial(self._arrive, message, first=False))
         return True
 
     def ask(self, message: bytes, reply: Reply) -> None:
@@ -95,7 +94,7 @@ class End:
         fate = self._throw()
         if fate.failed:
             why = UnreachableError(f"{short(self.link.peer)} broke off a request: try again")
-            self.owner.post(true_now_s() + fate.delay_s, partial(reply.fail, why))
+            self.owner.post(self._network.clock.true_s + fate.delay_s, partial(reply.fail, why))
         else:
             self._carry(fate, 0, partial(self.other.owner.take, self.other, message, reply))
 
@@ -124,7 +123,7 @@ class End:
         """Closes this side, and lets the other one know when it can."""
         self.close(why)
         after_s = IDLE_S if silent or self._blocked() else self._throw().delay_s
-        at_s = max(true_now_s() + after_s, self._last_s)
+        at_s = max(self._network.clock.true_s + after_s, self._last_s)
         told = "nothing heard of it" if silent or self._blocked() else why
         self.other.owner.post(at_s, partial(self.other.close, told))
 
@@ -133,7 +132,7 @@ class End:
         if not self._network.severed(self.owner.name, self.other.owner.name):
             self._severed_since_s = None
         elif self._severed_since_s is None:
-            since_s = self._severed_since_s = true_now_s()
+            since_s = self._severed_since_s = self._network.clock.true_s
             self.owner.post(since_s + IDLE_S, partial(self._idle, since_s))
 
     def _idle(self, since_s: float) -> None:
@@ -151,14 +150,14 @@ class End:
         """Brings a piece of a request to the other side, however often it takes."""
         rate_bytes_s = self._network.faults_of(self.owner.name, self.other.owner.name).rate_bytes_s
         after_s = fate.delay_s + size_bytes / rate_bytes_s + (RESEND_S if fate.lost else 0.0)
-        self._try(true_now_s() + after_s, action)
+        self._try(self._network.clock.true_s + after_s, action)
 
     def _try(self, at_s: float, action: Action) -> None:
         def arrive() -> None:
             if not self.other.open:
                 return
             if self._blocked():
-                self._try(true_now_s() + RESEND_S, action)
+                self._try(self._network.clock.true_s + RESEND_S, action)
             else:
                 action()
 

@@ -6,7 +6,7 @@ QUIC does, or the link breaks. Seconds are virtual.
 """
 
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from hashlib import sha256
 
 import trio
@@ -15,7 +15,7 @@ from p2pd.core.hello import Hello
 from p2pd.core.ids import PeerId, short
 from p2pd.errors import LocalError, RemoteError, UnreachableError
 from p2pd.ports import Link, LinkHandler
-from p2pd.sim.clock import KEPT, Action, post, true_now_s
+from p2pd.sim.clock import KEPT, Action, VirtualClock, pause, virtual_clock
 from p2pd.sim.ends import MESSAGE_BYTES, RESEND_S, End, Reply
 from p2pd.sim.links import Fate, LinkDice, LinkFaults, Partition
 
@@ -33,6 +33,11 @@ class MemoryNetwork:
         self._nodes: dict[str, MemoryTransport] = {}
         self._hosts: dict[str, int] = {}
         self._trace = sha256()
+
+    @cached_property
+    def clock(self) -> VirtualClock:
+        """Of the run that it is used in."""
+        return virtual_clock()
 
     def join(
         self, name: str, peer: PeerId, hello: Hello, *, address: str | None = None
@@ -74,7 +79,9 @@ class MemoryNetwork:
         return self._trace.hexdigest()
 
     def blocked(self, source: str, target: str) -> bool:
-        return any(partition.blocks(source, target) for partition in self._partitions)
+        return bool(self._partitions) and any(
+            partition.blocks(source, target) for partition in self._partitions
+        )
 
     def severed(self, one: str, other: str) -> bool:
         """No link can live: it takes both directions."""
@@ -96,9 +103,8 @@ class MemoryNetwork:
         return dice.throw(self.faults_of(source, target))
 
     def note(self, what: str, source: str, target: str, message: bytes) -> None:
-        head = f"{true_now_s()!r} {what} {source} {target} {len(message)}\n"
-        self._trace.update(head.encode())
-        self._trace.update(message)
+        head = f"{self.clock.true_s!r} {what} {source} {target} {len(message)}\n"
+        self._trace.update(head.encode() + message)
 
     def _watch(self) -> None:
         for node in self._nodes.values():
@@ -147,7 +153,7 @@ class MemoryTransport:
                 target = self.network.listener(address)
                 if target is not None and (link := await self._dial(target, peer)) is not None:
                     return link
-                await trio.sleep(pause_s)
+                await pause(pause_s)
                 pause_s *= 2  # RFC 9002 6.2.1
         raise UnreachableError(f"{address} does not answer within {DIAL_S:g} s")
 
@@ -199,7 +205,7 @@ class MemoryTransport:
     def post(self, at_s: float, action: Action) -> None:
         """Lets action happen at this node, at that true time, if the node still lives."""
         if self.running:
-            post(at_s, partial(self._happen, action))
+            self.network.clock.post(at_s, partial(self._happen, action))
 
     def _happen(self, action: Action) -> None:
         if self.running:
@@ -251,7 +257,7 @@ class MemoryTransport:
         """None if nothing came back, so that the dial must be tried again."""
         there = self.network.throw(self.name, target.name)
         back = self.network.throw(target.name, self.name)
-        await trio.sleep(there.delay_s + back.delay_s)
+        await pause(there.delay_s + back.delay_s)
         if there.lost or back.lost or self.network.severed(self.name, target.name):
             return None
         if not (self.running and target.running):

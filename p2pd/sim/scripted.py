@@ -34,6 +34,7 @@ from p2pd.core.work import (
     WorkloadInfo,
 )
 from p2pd.errors import RemoteError, WorkloadError
+from p2pd.sim.clock import pause
 from p2pd.sim.store import MemoryBlobs
 
 TARGET = (3 * MILLION, -2 * MILLION, MILLION, 7 * MILLION)
@@ -78,7 +79,7 @@ class ScriptedMath:
     merged: Callable[[MergeJob, Merged], None] = _unwatched
 
     async def inspect(self, job: InspectJob) -> Inspection:
-        await trio.sleep(self.dice.uniform(0.01, 0.1))
+        await pause(self.dice.uniform(0.01, 0.1))
         inspection = Inspection(job.artifact, Verdict.ACCEPTED, "")
         try:
             load_vector(self.blobs, job.artifact)
@@ -88,7 +89,7 @@ class ScriptedMath:
         return inspection
 
     async def merge(self, job: MergeJob) -> Merged:
-        await trio.sleep(self.dice.uniform(0.05, 0.4))
+        await pause(self.dice.uniform(0.05, 0.4))
         vectors = [self._upon(job.base, one) for one in job.inputs]
         merged, total = vectors[0], 0
         for values, one in zip(vectors, job.inputs, strict=True):
@@ -155,7 +156,7 @@ class ScriptedWorker:
         return WorkloadInfo(SCHEMA, TRAIN_SAMPLES, "closeness", True, SOURCE)
 
     async def train(self, job: TrainJob) -> TrainResult:
-        await trio.sleep(self.dice.uniform(*self.train_s))
+        await pause(self.dice.uniform(*self.train_s))
         if self.dice.random() < self.failures:
             raise WorkloadError("scripted failure in step 3")
         base = load_vector(self.blobs, job.base).values
@@ -174,7 +175,7 @@ class ScriptedWorker:
         return TrainResult(artifact, len(payload), samples, steps, _loss(nearer), 1.0)
 
     async def evaluate(self, job: EvaluateJob) -> Evaluation:
-        await trio.sleep(self.dice.uniform(0.05, 0.3))
+        await pause(self.dice.uniform(0.05, 0.3))
         loss = _loss(load_vector(self.blobs, job.head).values)
         metric = max(0, MILLION - loss // 13)
         private_loss, draw = loss, Random(job.private_seed)

@@ -20,6 +20,7 @@ from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest, manifest_of
 from p2pd.core.ids import ArtifactId, short
 from p2pd.core.wording import counted
 from p2pd.errors import LocalError, NoRoomError, RemoteError, StoreError
+from p2pd.node.patience import take
 from p2pd.ports import Table, Write
 from p2pd.sim.disk import Disk
 
@@ -67,7 +68,8 @@ class MemoryLedger:
         self._writer = trio.Lock()
 
     async def commit(self, writes: Sequence[Write]) -> None:
-        async with self._writer:
+        await take(self._writer)
+        try:
             self._strike(Moment.BEFORE, writes)
             self.disk.check_room()
             self._under_way = writes
@@ -77,7 +79,10 @@ class MemoryLedger:
             finally:
                 self._under_way = ()
             self._strike(Moment.AFTER, writes)
-            await trio.lowlevel.checkpoint()  # where a crash that struck just now takes effect
+            # A crash that struck just now takes effect here.
+            await trio.lowlevel.checkpoint_if_cancelled()
+        finally:
+            self._writer.release()
 
     def crash(self, dice: Random) -> None:
         """What a crash does: nobody was told whether the commit under way was made."""

@@ -3,7 +3,7 @@
 from functools import lru_cache
 
 from p2pd.core.decision import Record
-from p2pd.core.encoding import decode, encode
+from p2pd.core.encoding import decode
 from p2pd.core.genesis import Endorsement, Genesis, SignedGenesis
 from p2pd.core.ids import NetworkId, PublicKey
 from p2pd.core.revision import Revision, SignedRevision
@@ -70,7 +70,7 @@ def _check_endorsements(
 
 
 def dump_record(record: Record) -> bytes:
-    return encode(record)
+    return record.encoded
 
 
 def load_record(data: bytes, network: NetworkId) -> Record:

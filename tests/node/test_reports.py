@@ -3,12 +3,12 @@
 from typing import Any
 
 import trio
-import trio.testing
 
 from p2pd.core.messages import Report
 from p2pd.node.chronicle import Chronicle
 from p2pd.node.reports import PAUSE_S, Reports
 from p2pd.ports import Table
+from p2pd.sim.run import run_seeded
 from p2pd.sim.store import MemoryLedger
 from p2pd.wire.envelope import seal
 from tests.core.builders import GENESIS, SETTING, VALIDATORS
@@ -29,7 +29,7 @@ def test_what_waits_is_stored_when_the_node_leaves() -> None:
         await chronicle.save_reports()
         assert chronicle.unsaved == []
 
-    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0.0))
+    assert run_seeded(0, main, 60.0)
 
 
 def test_reports_are_shown_at_once_and_stored_together() -> None:
@@ -57,4 +57,4 @@ def test_reports_are_shown_at_once_and_stored_together() -> None:
             assert stored() == len(chronicle.reports(1)) == 3
             nursery.cancel_scope.cancel()
 
-    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0.0))
+    assert run_seeded(0, main, 60.0)

@@ -3,13 +3,13 @@
 from random import Random
 
 import trio
-from trio.testing import MockClock
 
 from p2pd.core.artifact import ArtifactKind
 from p2pd.core.encoding import encode
 from p2pd.core.work import InspectJob, Merged, MergeJob
 from p2pd.ports import Table, Write
 from p2pd.sim.broken import LAZY_S, ArrivalMath, LazyLedger
+from p2pd.sim.run import run_seeded
 from p2pd.sim.scripted import SCHEMA, START, ScriptedMath, Vector
 from p2pd.sim.store import MemoryBlobs, MemoryLedger
 from tests.sim.test_scripted import merge_of
@@ -20,19 +20,18 @@ OTHER = Write(Table.DECISIONS, b"height 0", b"decided")
 
 def test_a_lazy_ledger_promises_votes_that_a_crash_still_takes() -> None:
     async def main() -> None:
-        with trio.fail_after(60):
-            kept = MemoryLedger()
-            lazy = LazyLedger(kept)
-            await lazy.commit([VOTE, OTHER])
-            assert kept.get(*_place(OTHER)) == b"decided"
-            assert lazy.get(*_place(VOTE)) is None
-            await trio.sleep(LAZY_S)
-            await lazy.commit([])
-            assert lazy.get(*_place(VOTE)) == b"voted"
-            assert lazy.last(Table.DECISIONS, b"h") == (b"height 0", b"decided")
-            assert lazy.scan(Table.VOTING, b"h") == [(b"height 1", b"voted")]
+        kept = MemoryLedger()
+        lazy = LazyLedger(kept)
+        await lazy.commit([VOTE, OTHER])
+        assert kept.get(*_place(OTHER)) == b"decided"
+        assert lazy.get(*_place(VOTE)) is None
+        await trio.sleep(LAZY_S)
+        await lazy.commit([])
+        assert lazy.get(*_place(VOTE)) == b"voted"
+        assert lazy.last(Table.DECISIONS, b"h") == (b"height 0", b"decided")
+        assert lazy.scan(Table.VOTING, b"h") == [(b"height 1", b"voted")]
 
-    trio.run(main, clock=MockClock(autojump_threshold=0))
+    assert run_seeded(0, main, 60.0)
 
 
 def _place(write: Write) -> tuple[Table, bytes]:
@@ -56,10 +55,9 @@ def test_an_order_of_arrival_decides_what_is_merged_to() -> None:
         return result, told
 
     async def main() -> None:
-        with trio.fail_after(60):
-            one, _ = await merged((0, 1, 2))
-            again, _ = await merged((0, 1, 2))
-            other, _ = await merged((2, 1, 0))
-            assert one == again != other
+        one, _ = await merged((0, 1, 2))
+        again, _ = await merged((0, 1, 2))
+        other, _ = await merged((2, 1, 0))
+        assert one == again != other
 
-    trio.run(main, clock=MockClock(autojump_threshold=0))
+    assert run_seeded(0, main, 60.0)

@@ -9,7 +9,7 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from p2pd.sim.clock import KEPT, SKEW_MOST, Skew, VirtualClock, post, true_now_s
+from p2pd.sim.clock import KEPT, SKEW_MOST, Skew, VirtualClock, pause, true_now_s, virtual_clock
 from p2pd.sim.run import Deadlines, run_seeded
 
 
@@ -20,8 +20,8 @@ def test_what_is_posted_happens_at_its_time_among_what_sleeps() -> None:
         seen.append((what, trio.current_time()))
 
     async def main() -> None:
-        post(3.0, partial(note, "late"))
-        post(1.0, partial(note, "early"))
+        virtual_clock().post(3.0, partial(note, "late"))
+        virtual_clock().post(1.0, partial(note, "early"))
         await trio.sleep(2.0)
         note("task")
         await trio.sleep(2.0)
@@ -36,9 +36,9 @@ def test_what_is_posted_for_one_time_happens_in_order_and_wakes_who_waits() -> N
     async def main() -> None:
         event = trio.Event()
         for number in range(5):
-            post(1.0, partial(seen.append, number))
-        post(1.0, event.set)
-        post(2.0, partial(seen.append, 99))
+            virtual_clock().post(1.0, partial(seen.append, number))
+        virtual_clock().post(1.0, event.set)
+        virtual_clock().post(2.0, partial(seen.append, 99))
         await event.wait()
         assert trio.current_time() == 1.0
         assert seen == list(range(5))
@@ -57,7 +57,7 @@ def test_what_is_posted_may_post_and_start_tasks() -> None:
 
         def again() -> None:
             if trio.current_time() < 5.0:
-                post(trio.current_time() + 1.0, again)
+                virtual_clock().post(trio.current_time() + 1.0, again)
             else:
                 nursery.start_soon(sleeper)
 
@@ -75,7 +75,7 @@ def test_who_waits_for_all_to_wait_sees_no_time_pass() -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.sleep, 5.0)
-            post(1.0, partial(seen.append, "message"))
+            virtual_clock().post(1.0, partial(seen.append, "message"))
             await trio.testing.wait_all_tasks_blocked()
             assert (trio.current_time(), seen) == (0.0, [])
         assert (trio.current_time(), seen) == (5.0, ["message"])
@@ -155,3 +155,27 @@ def test_deadlines_that_were_set_anew_or_are_over_are_let_go() -> None:
         assert true_now_s() == pytest.approx(11 / 1.01)
 
     assert run_seeded(0, main, 60.0)
+
+
+def test_a_pause_is_in_true_time_among_what_is_posted_and_can_be_cancelled() -> None:
+    seen: list[tuple[str, float]] = []
+
+    async def fast() -> None:
+        KEPT.set(Skew(1.0 + SKEW_MOST))
+        await pause(2.0)
+        seen.append(("fast", true_now_s()))
+
+    async def cancelled() -> None:
+        with trio.move_on_after(1.5):
+            await pause(2.0)
+        seen.append(("cancelled", true_now_s()))
+        await pause(1.0)
+        seen.append(("again", true_now_s()))
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(fast)
+            nursery.start_soon(cancelled)
+
+    assert run_seeded(0, main, 10.0)
+    assert seen == [("cancelled", 1.5), ("fast", 2.0), ("again", 2.5)]
