@@ -5,16 +5,22 @@ said at that very moment. Between two who talk in turns that doubles what both h
 Source: RFC 9000 13.2.
 """
 
+from aioquic._buffer import Buffer
 from aioquic.quic.connection import NetworkAddress, QuicConnection
+from aioquic.quic.packet import pull_quic_transport_parameters, push_quic_transport_parameters
 from aioquic.quic.packet_builder import QuicPacketBuilder
 from aioquic.quic.recovery import QuicPacketSpace
 from aioquic.tls import Epoch
 
 GRANULARITY_S = 0.001
 """Of timers (RFC 9002 6.1.2)."""
-ALONE_S = 0.015
-"""What comes alone waits so long for something to go with. The other side knows that it may take 25 ms
-(max_ack_delay, RFC 9000 18.2), and a timer may be late."""
+ALONE_S = 0.06
+"""What comes alone waits so long for something to go with: an answer that is read from disk first, the next message
+of a window. What is lost at the end of a flight is noticed that much later."""
+ALLOWED_S = 0.075
+"""The other side is told that it may take so long (max_ack_delay, RFC 9000 18.2): a timer may be late."""
+PARAMETERS_BYTES = 1024
+"""Of room for transport parameters: a tenth of it is used."""
 FULL_BYTES = 1200
 """A packet of so many may be what its sender can have under way at most (RFC 9000 14.1),"""
 FULL_PACKETS = 2
@@ -44,6 +50,15 @@ class Acknowledging(QuicConnection):
             late = highest == last and count_now > count
             if late or highest > last + 1:
                 self._note_disorder(now)
+
+    def _serialize_transport_parameters(self) -> bytes:
+        # The original always says 25 ms.
+        usual = super()._serialize_transport_parameters()
+        parameters = pull_quic_transport_parameters(Buffer(data=usual))
+        parameters.max_ack_delay = round(ALLOWED_S * 1000)
+        buffer = Buffer(capacity=PARAMETERS_BYTES)
+        push_quic_transport_parameters(buffer, parameters)
+        return buffer.data
 
     def _note_full(self, count: int, now_s: float) -> None:
         """So many full packets came."""

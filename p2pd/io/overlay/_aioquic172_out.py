@@ -114,8 +114,8 @@ class Sending(Acknowledging):
         if not self._handshake_complete or not network_path.is_validated:
             super()._write_application(builder, network_path, now)
             return
-        if any(_waits(stream) and not self._is_bulk(stream) for stream in self._streams_queue):
-            self._bundle_ack(now)
+        if any(map(_waits, self._streams_queue)):
+            self._bundle_ack(now)  # the first packet of bulk takes it along, too
         if self._only_streams(network_path):
             self._write_streams(builder, now)
         else:

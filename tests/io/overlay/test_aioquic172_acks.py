@@ -6,10 +6,8 @@ import pytest
 from aioquic.tls import Epoch
 
 from p2pd.io.overlay._aioquic172 import Quic
-from p2pd.io.overlay._aioquic172_acks import ALONE_S, FULL_BYTES, GRANULARITY_S
+from p2pd.io.overlay._aioquic172_acks import ALLOWED_S, ALONE_S, FULL_BYTES, GRANULARITY_S
 from tests.io.overlay.pair import CLIENT, SERVER, Pair, twin
-
-PEER_ALLOWS_S = 0.025
 
 
 @cache
@@ -50,7 +48,12 @@ def test_the_other_side_does_not_take_it_for_lost_meanwhile() -> None:
     client, _, now_s = told(100)
     loss_s = client._loss.get_loss_detection_time(amplification_limited=False)
     assert loss_s is not None
-    assert loss_s - now_s > PEER_ALLOWS_S > ALONE_S
+    assert loss_s - now_s > ALLOWED_S > ALONE_S
+
+
+def test_each_side_tells_the_other_how_long_it_may_take() -> None:
+    for quic in (linked().client, linked().server):
+        assert quic._loss.max_ack_delay == ALLOWED_S
 
 
 def test_an_acknowledgement_goes_with_what_is_said_before_it_is_due() -> None:
@@ -61,6 +64,18 @@ def test_an_acknowledgement_goes_with_what_is_said_before_it_is_due() -> None:
     client.receive_run([packet], SERVER, now_s)
     assert client.backlog_bytes() == 0
     assert client._streams[0].receiver.highest_offset == len(b"answer")
+
+
+def test_an_acknowledgement_goes_with_bulk_too() -> None:
+    client, server, now_s = told(100)
+    size = 20 * server._max_datagram_size
+    server.send_stream_data(0, bytes(size))
+    packets = said(server, now_s)
+    assert due_s(server) is None
+    assert len(packets) > 1
+    client.receive_run(packets[:1], SERVER, now_s)
+    assert client.backlog_bytes() == 0
+    assert client._streams[0].receiver.highest_offset > server._max_datagram_size // 2
 
 
 @pytest.mark.parametrize("by_one", [True, False])
