@@ -95,8 +95,8 @@ class Transport(Protocol):
         """
         ...
 
-    def send(self, peer: PeerId, message: bytes) -> bool:
-        """Queues one control message. False, and dropped, when there is no link or its queue is full."""
+    def send(self, peer: PeerId, message: bytes, *, patient: bool = False) -> bool:
+        """Queues a control message; patient: it may wait a moment for others. False, and dropped: no link, or full."""
         ...
 
     async def request(self, peer: PeerId, message: bytes, *, limit_bytes: int) -> bytes:

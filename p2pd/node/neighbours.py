@@ -11,6 +11,7 @@ from p2pd.ports import Link, Transport
 from p2pd.wire.envelope import dump
 
 FOR_ALL = frozenset({"report"})
+"""Waited for by nobody, too: they go with other things."""
 VALIDATOR = "validator"
 JUDGES = frozenset({VALIDATOR, "reducer", "bootstrap"})
 """Roles that need what is said about an open window; seeds pass it on."""
@@ -116,8 +117,9 @@ class Neighbours:
             )
             if wanted not in packed:
                 packed[wanted] = pack([relays[place].signed for place in wanted])
+            patient = all(relays[place].signed.kind in FOR_ALL for place in wanted)
             for message in packed[wanted]:
-                self._transport.send(link.peer, message)
+                self._transport.send(link.peer, message, patient=patient)
 
     def _is_for_one(self, signed: Signed[Any]) -> bool:
         return signed.kind in FOR_ALL and signed.signer != self._transport.peer

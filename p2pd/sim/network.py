@@ -157,7 +157,7 @@ class MemoryTransport:
                 pause_s *= 2  # RFC 9002 6.2.1
         raise UnreachableError(f"{address} does not answer within {DIAL_S:g} s")
 
-    def send(self, peer: PeerId, message: bytes) -> bool:
+    def send(self, peer: PeerId, message: bytes, *, patient: bool = False) -> bool:
         _check_size(message)
         end = self.ends.get(peer)
         return end is not None and end.send(message)

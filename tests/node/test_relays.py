@@ -42,6 +42,8 @@ class Wire:
 
     roles: dict[PeerId, str]
     sent: list[tuple[PeerId, Any]] = field(default_factory=list)
+    patient: list[bool] = field(default_factory=list)
+    """Of each that was sent."""
     peer: PeerId = ME
     address: str = ""
 
@@ -52,8 +54,9 @@ class Wire:
         }
         return tuple(Link(peer, hellos[peer], "", dialled=False) for peer in sorted(self.roles))
 
-    def send(self, peer: PeerId, message: bytes) -> bool:
+    def send(self, peer: PeerId, message: bytes, *, patient: bool = False) -> bool:
         self.sent.append((peer, load_talk(message)))
+        self.patient.append(patient)
         return True
 
     async def connect(self, address: str, peer: PeerId | None) -> NoReturn:
@@ -129,6 +132,21 @@ def test_votes_of_others_go_on_together_after_a_moment() -> None:
     told = [peer for peer, _ in mine.sent]
     assert len(told) == len(set(told)) > 0  # one message each
     assert all(mine.objects(peer) == votes for peer in told)
+
+
+def test_only_what_nobody_waits_for_may_wait_for_something_to_go_with() -> None:
+    report = seal(VALIDATORS[0], "report", SETTING.scope(1), Report(FIRST.head, 1, 1, 1))
+    mine = wire()
+    relayed(mine, (report, None))
+    assert mine.patient == [True] * len(mine.roles)
+    for others in ([(beacon(2, TRAINERS[1]), AUTHOR)], [(beacon(2, VALIDATORS[0]), None)]):
+        mine = wire()
+        relayed(mine, (report, None), *others)
+        assert {len(talk.envelopes) for _, talk in mine.sent if len(talk.envelopes) > 1} <= {2}
+        assert False in mine.patient
+        for (_, talk), patient in zip(mine.sent, mine.patient, strict=True):
+            kinds = {load(one, NETWORK).kind for one in talk.envelopes}
+            assert patient == (kinds == {"report"})
 
 
 def test_a_report_goes_on_to_one_of_all_neighbours() -> None:

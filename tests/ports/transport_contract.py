@@ -201,6 +201,15 @@ async def messages_arrive_once_and_in_order(make: Make) -> None:
         assert alice.seen.messages == bob.seen.messages == messages
 
 
+async def patient_messages_arrive_in_order_and_without_others(make: Make) -> None:
+    async with running(*pair(make)) as (alice, bob):
+        await alice.dial(bob)
+        for number in range(10):
+            assert alice.transport.send(bob.peer, bytes([number]), patient=number not in (3, 6))
+        await bob.seen.until(lambda seen: len(seen.messages) >= 10)
+        assert bob.seen.messages == [bytes([number]) for number in range(10)]
+
+
 async def a_full_queue_drops_messages_and_says_so(make: Make) -> None:
     async with running(*pair(make)) as (alice, bob):
         await alice.dial(bob)
@@ -359,6 +368,7 @@ CONTRACT = (
     another_network_is_refused_and_both_are_named,
     another_version_is_refused_and_both_are_named,
     messages_arrive_once_and_in_order,
+    patient_messages_arrive_in_order_and_without_others,
     a_full_queue_drops_messages_and_says_so,
     nothing_is_sent_without_a_link,
     requests_are_answered_in_both_directions,

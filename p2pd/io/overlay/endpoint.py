@@ -127,6 +127,12 @@ class Endpoint:
             self._sender.unpark()
         self._touched[connection] = None
 
+    def put_off(self, connection: Connection) -> None:
+        wanted_s = connection.quic.get_timer()
+        if wanted_s is not None:
+            self._timers.arm(connection, min(wanted_s, connection.put_off_until_s))
+            self._waiting.deadline = self._timers.next_s()
+
     def route(self, connection: Connection, connection_id: bytes) -> None:
         self._routes[connection_id] = connection
         connection.connection_ids.add(connection_id)
@@ -213,7 +219,8 @@ class Endpoint:
         wanted_s = connection.quic.get_timer()
         if wanted_s is not None:
             # One that is due already, and aioquic finds is not, is looked at again a little later.
-            self._timers.arm(connection, wanted_s if wanted_s > now_s else now_s + GRANULARITY_S)
+            at_s = wanted_s if wanted_s > now_s else now_s + GRANULARITY_S
+            self._timers.arm(connection, min(at_s, connection.put_off_until_s))
 
     def _repeat_farewell(self, connection: Connection) -> None:
         """Tells again that the connection is closed, ever more seldom (RFC 9000 10.2.1)."""
@@ -228,8 +235,10 @@ class Endpoint:
             wanted_s = connection.quic.get_timer()
             if wanted_s is None:
                 self._forget(connection)
+            elif connection.put_off_until_s <= now_s:
+                connection.say_put_off()  # which touches it: it is armed again once that is sent
             elif wanted_s > now_s:
-                self._timers.arm(connection, wanted_s)
+                self._timers.arm(connection, min(wanted_s, connection.put_off_until_s))
             else:
                 self._expire(connection, now_s)
 

@@ -101,13 +101,13 @@ class QuicTransport:
             for peer, connection in self._links.items()
         }
 
-    def send(self, peer: PeerId, message: bytes) -> bool:
+    def send(self, peer: PeerId, message: bytes, *, patient: bool = False) -> bool:
         if len(message) > self._settings.message_bytes:
             raise LocalError(
                 f"control message of {len(message)} bytes exceeds {self._settings.message_bytes}"
             )
         connection = self._links.get(peer)
-        return connection is not None and connection.send_control(message)
+        return connection is not None and connection.send_control(message, patient=patient)
 
     async def request(self, peer: PeerId, message: bytes, *, limit_bytes: int) -> bytes:
         connection = self._links.get(peer)

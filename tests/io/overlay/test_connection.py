@@ -1,5 +1,6 @@
 """Two connections that exchange their datagrams in memory: back-pressure, and streams left half done."""
 
+import math
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -8,7 +9,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from p2pd.errors import UnreachableError
 from p2pd.io.overlay import OverlaySettings
-from p2pd.io.overlay.connection import CloseCode
+from p2pd.io.overlay.connection import PATIENCE_S, CloseCode
 from p2pd.io.overlay.requests import Answers, ask
 from p2pd.io.overlay.streams import WRITE_BYTES
 from tests.io.overlay.connection_bench import MIB, SETTINGS, Bench, play
@@ -237,6 +238,47 @@ def test_everything_that_waits_ends_with_the_connection() -> None:
         assert dialler.ending is not None
         assert (dialler.ending.text, dialler.ending.by_peer) == ("enough", True)
         assert not dialler.send_control(b"")
+
+    play(scene)
+
+
+def test_a_patient_message_goes_with_the_next_thing_that_is_said() -> None:
+    async def scene(bench: Bench, nursery: trio.Nursery) -> None:
+        dialler, listener = bench.dialler.connection, bench.listener
+        for message in (b"for people", b"for people too"):
+            assert dialler.send_control(message, patient=True)
+        until_s = dialler.put_off_until_s
+        assert trio.current_time() < until_s <= trio.current_time() + PATIENCE_S
+        await bench.run(5)
+        assert listener.heard == []
+        await bench.open()  # a request; its bytes are another stream's
+        assert listener.heard == [b"for people", b"for people too"]
+        assert dialler.put_off_until_s == math.inf
+
+    play(scene)
+
+
+def test_i09_patient_messages_are_bounded_like_others() -> None:
+    async def scene(bench: Bench, nursery: trio.Nursery) -> None:
+        dialler, message = bench.dialler.connection, bytes(SETTINGS.message_bytes)
+        sent = 0
+        while dialler.send_control(message, patient=True):
+            sent += 1
+            assert sent < 100
+        assert sent == SETTINGS.control_bytes // (len(message) + 4)
+        assert not dialler.send_control(message)
+
+    play(scene)
+
+
+def test_what_was_put_off_is_dropped_with_the_connection() -> None:
+    async def scene(bench: Bench, nursery: trio.Nursery) -> None:
+        dialler = bench.dialler.connection
+        assert dialler.send_control(b"for people", patient=True)
+        dialler.close(CloseCode.LEFT, "enough")
+        dialler.say_put_off()
+        await bench.run(5)
+        assert bench.listener.heard == []
 
     play(scene)
 
