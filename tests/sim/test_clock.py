@@ -179,3 +179,12 @@ def test_a_pause_is_in_true_time_among_what_is_posted_and_can_be_cancelled() -> 
 
     assert run_seeded(0, main, 10.0)
     assert seen == [("cancelled", 1.5), ("fast", 2.0), ("again", 2.5)]
+
+
+def test_a_pause_on_another_clock_is_a_sleep() -> None:
+    async def main() -> None:
+        before_s = trio.current_time()
+        await pause(2.0)
+        assert trio.current_time() - before_s == 2.0
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0.0))
