@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -30,6 +31,10 @@ def main() -> int:
         sys.exit(f"no such target: {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}")
     if options.replay is not None:
         return _replay(options.targets[0], options.replay)
+    if find_spec("atheris") is None:
+        sys.exit(
+            "atheris is not installed here: `make fuzz` installs it, or pip install -e '.[fuzz]'"
+        )
     passed = [
         _run(name, options.keep / name.replace(" ", "-"), options.seconds)
         for name in options.targets or TARGETS
