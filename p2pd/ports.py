@@ -316,8 +316,8 @@ class Services(Protocol):
         """Stores it durably as this node's own, then floods it; this node's role sees it too."""
         ...
 
-    async def adopt(self, record: Record) -> None:
-        """Checks and persists the next decision, announces it, and opens the height after it."""
+    async def adopt(self, record: Record, *, derived: bool = False) -> None:
+        """Checks and persists the next decision, announces it, opens the height after it; derived: by this node."""
         ...
 
     async def fetch(

@@ -66,7 +66,7 @@ class ValidatorRole:
             case Publish(signed=signed):
                 await self._services.publish(signed)
             case Adopt(record=record):
-                await self._services.adopt(record)
+                await self._services.adopt(record, derived=True)
             case FetchOuter(artifact=artifact):
                 await jobs.fetch_outer(self._services, artifact)
             case Halt(why=why):

@@ -17,14 +17,7 @@ from p2pd.core.messages import Choices, Update
 from p2pd.core.pool import Admission, Pool
 from p2pd.core.revision import SignedRevision
 from p2pd.core.signed import Scope, Signed, T
-from p2pd.core.talk import (
-    Decided,
-    Holdings,
-    Inventory,
-    Purpose,
-    Tip,
-    dump_talk,
-)
+from p2pd.core.talk import Decided, Holdings, Inventory, Purpose, Tip, dump_talk
 from p2pd.core.validator.events import Adopted, ObjectSeen
 from p2pd.core.voting import exchange
 from p2pd.core.voting.events import PeerHeard
@@ -130,15 +123,16 @@ class Lane:
             await self.chronicle.keep_own(signed)
         self._take(signed, None)
 
-    async def adopt(self, record: Record) -> None:
+    async def adopt(self, record: Record, *, derived: bool = False) -> None:
         async with self._adopting:
             if record.decision.height <= self.decision.height or self.forks.fork is not None:
                 return
             self.steps.note(Step.VOTE, trio.current_time())
             # The quorum first: opening choices costs a verification for each object in them.
             check_certified(self.setting, self.decision, record)
-            choices = self.open_choices(record.decision.choices)
-            check_derived(self.setting, self.decision, record, choices)
+            if not derived:
+                choices = self.open_choices(record.decision.choices)
+                check_derived(self.setting, self.decision, record, choices)
             await self._keep(record)
 
     async def leap(self, record: Record) -> None:

@@ -53,14 +53,14 @@ class LyingLane(WatchedLane):
             self.past,
         )
 
-    async def adopt(self, record: Record) -> None:
+    async def adopt(self, record: Record, *, derived: bool = False) -> None:
         """Gives away no decision that rests on what it keeps to itself."""
         certificate = record.certificate
         if certificate is None or not any(
             vote.author == self.key and vote.id not in self.said
             for vote in (*certificate.precommits, *certificate.prevotes)
         ):
-            await WatchedLane.adopt(self, record)
+            await WatchedLane.adopt(self, record, derived=derived)
 
     def receive(self, signed: Signed[Any], source: PeerId) -> None:
         if signed.author == self.key:

@@ -115,9 +115,9 @@ class WatchedLane(Lane):
     def open_choices(self, data: bytes) -> Choices:
         return decode(Choices, data) if self.credulous else Lane.open_choices(self, data)
 
-    async def adopt(self, record: Record) -> None:
+    async def adopt(self, record: Record, *, derived: bool = False) -> None:
         try:
-            await Lane.adopt(self, record)
+            await Lane.adopt(self, record, derived=derived)
         except RemoteError:
             if not self._counts_otherwise():
                 raise

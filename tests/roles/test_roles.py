@@ -118,8 +118,8 @@ class Desk:
     async def publish(self, signed: Signed[Any]) -> None:
         self._note("publish", signed)
 
-    async def adopt(self, record: Record) -> None:
-        self._note("adopt", record)
+    async def adopt(self, record: Record, *, derived: bool = False) -> None:
+        self._note("adopt", record, derived)
 
     async def fetch(
         self,
@@ -291,7 +291,7 @@ def test_an_update_is_asked_of_its_author_and_of_all_validators() -> None:
         ("validator", Publish(MINE), ("publish", MINE)),
         ("trainer", Publish(MINE), ("publish", MINE)),
         ("reducer", Publish(MINE), ("publish", MINE)),
-        ("validator", Adopt(record(FIRST)), ("adopt", record(FIRST))),
+        ("validator", Adopt(record(FIRST)), ("adopt", record(FIRST), True)),
     ],
 )
 def test_what_is_no_job_is_done_in_order(
