@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 failed, 2 usage or configuration, 130 interrupted.
 """
 
 import errno
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -18,7 +19,8 @@ import typer
 from typer.main import get_command
 
 from p2pd.cli.output import unwritten
-from p2pd.errors import P2pError, StoreError, UsageError
+from p2pd.cli.streams import open_closed
+from p2pd.errors import P2pError, StoreError, UsageError, advice
 from p2pd.status.pictures import printable
 
 
@@ -32,6 +34,7 @@ class ExitCode(IntEnum):
 REFUSAL: type[Exception] = typer.BadParameter.__bases__[0]
 """All that typer says of usage; the class itself has had several homes."""
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+CLOSED = "it is closed, or open for reading alone"
 PYDANTIC = "Value error, "
 """Words of a library that tell nobody anything."""
 EMPTY_OPTION = re.compile(r"(--[a-z-]+)=")
@@ -66,6 +69,7 @@ COMMANDS = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command and exits."""
+    open_closed()
     words = list(sys.argv[1:] if arguments is None else arguments)
     for stream in (sys.stdout, sys.stderr):
         # What its encoding lacks is escaped, in JSON rightly so.
@@ -120,22 +124,28 @@ def _explained(error: BaseException) -> int:
         error = error.exceptions[0]
     if isinstance(error, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
-    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
-        error = UsageError(f"{str(error.filename)[:80]}...: the name is too long: choose another")
-    if isinstance(error, OSError) and error.filename is None:
-        # Files have names, and what happens to them is a StoreError by now: this is a stream.
-        if error.errno == errno.EPIPE:
-            return ExitCode.FAILED
-        if error.errno in UNWRITABLE:
-            error = StoreError(
-                f"standard output cannot be written: {error.strerror}: write it elsewhere"
-            )
+    if isinstance(error, OSError) and error.errno == errno.EPIPE:
+        return ExitCode.FAILED
+    if isinstance(error, OSError):
+        error = _named(error)
     if not isinstance(error, P2pError):
         raise error
     # One line, but for a configuration file with several things wrong.
     for line in str(error).splitlines():
         _complain(line)
     return ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.FAILED
+
+
+def _named(error: OSError) -> Exception:
+    """What happened to a file or to a stream, as a line about it; any other is a bug of ours."""
+    if error.errno == errno.ENAMETOOLONG:
+        return UsageError(f"{str(error.filename)[:80]}...: the name is too long: choose another")
+    if error.filename is not None:
+        return StoreError(f"{os.fsdecode(error.filename)}: {advice(error)}")
+    if error.errno in UNWRITABLE:  # files have names: this is a stream
+        why = CLOSED if error.errno == errno.EBADF else error.strerror
+        return StoreError(f"standard output cannot be written: {why}: write it elsewhere")
+    return error
 
 
 def _complain(line: str) -> None:

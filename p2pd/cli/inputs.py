@@ -7,7 +7,7 @@ from pathlib import Path
 from p2pd.core.genesis import Genesis
 from p2pd.core.revision import Revision
 from p2pd.errors import RemoteError, StoreError, UsageError
-from p2pd.io.durable import open_file, read_most, storing
+from p2pd.io.durable import is_directory, open_file, read_most, storing
 from p2pd.io.keys import Ed25519Signer, load_key
 from p2pd.wire.records import OtherNetworkError, load_genesis, load_revision
 
@@ -55,7 +55,7 @@ def read_revision(path: Path, genesis: Genesis) -> Revision:
 
 def read_signer(path: Path) -> Ed25519Signer:
     """The key in a key file, or in the data directory of a node."""
-    return load_key(path / "key" if path.is_dir() else path)
+    return load_key(path / "key" if is_directory(path) else path)
 
 
 def parse_config(items: list[str]) -> str:

@@ -17,6 +17,7 @@ from p2pd.core.messages import Report
 from p2pd.core.revision import Revision
 from p2pd.core.signed import Signed
 from p2pd.errors import RemoteError, StoreError, UsageError
+from p2pd.io.durable import exists
 from p2pd.io.ledger import VERSION
 from p2pd.ports import Table
 from p2pd.wire.envelope import load
@@ -91,7 +92,7 @@ def open_chain(genesis_file: Path, data_dir: Path, revision: str) -> Iterator[Ch
 @contextmanager
 def open_ledger(data_dir: Path) -> Iterator[sqlite3.Connection]:
     path = data_dir / "ledger.sqlite"
-    if not path.exists():
+    if not exists(path):
         raise UsageError(f"{data_dir}: no ledger here: is it the data directory of a node?")
     try:
         connection = sqlite3.connect(

@@ -19,7 +19,7 @@ from p2pd.core.ids import ArtifactId
 from p2pd.core.wording import counted
 from p2pd.errors import RemoteError, StoreError
 from p2pd.io.blob_files import MAX_MANIFEST_BYTES, NAME
-from p2pd.io.durable import TEMPORARY, read_most, storing, sync_directory
+from p2pd.io.durable import TEMPORARY, exists, read_most, storing, sync_directory
 from p2pd.wire.envelope import load_choices
 from p2pd.wire.records import load_record
 
@@ -160,7 +160,7 @@ def _wrong_kinds(chain: Chain, certified: Certified) -> Iterator[Finding]:
     """What is here by the id of a head or of an outer state must be one, of this revision."""
     for (artifact, kind), height in certified.items():
         path = chain.blobs / f"{artifact.hex()}.manifest"
-        if not path.exists():
+        if not exists(path):
             continue
         try:
             manifest = _manifest(path, artifact)
@@ -176,7 +176,8 @@ def _blobs(directory: Path, *, live: bool) -> Iterator[tuple[ArtifactId | None, 
 
     live: a node runs here, and goes on writing and removing.
     """
-    names = sorted(entry.name for entry in os.scandir(directory)) if directory.is_dir() else []
+    with storing(directory):
+        names = sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
     for name in names:
         match = NAME.fullmatch(name)
         if match is None:
@@ -194,9 +195,9 @@ def _blobs(directory: Path, *, live: bool) -> Iterator[tuple[ArtifactId | None, 
         elif match[2] == "":
             artifact = ArtifactId(bytes.fromhex(name))
             problem = _check_blob(directory, artifact)
-            if problem is None or not live or (directory / name).exists():  # else just removed
+            if problem is None or not live or exists(directory / name):  # else just removed
                 yield artifact, problem
-        elif not any((directory / one).exists() for one in (match[1], f"{match[1]}.part")):
+        elif not any(exists(directory / one) for one in (match[1], f"{match[1]}.part")):
             yield None, Finding(f"blob {match[1]}", "a manifest without its artifact", fault=False)
 
 
@@ -219,7 +220,7 @@ def _check_blob(directory: Path, artifact: ArtifactId) -> Finding | None:
 
 
 def _manifest(path: Path, artifact: ArtifactId) -> Manifest:
-    if not path.exists():
+    if not exists(path):
         raise RemoteError("its manifest is missing")
     with storing(path), path.open("rb") as file:
         data = read_most(file, MAX_MANIFEST_BYTES)
@@ -243,7 +244,7 @@ def _check_payload(path: Path, manifest: Manifest) -> None:
 
 def is_here(chain: Chain, artifact: ArtifactId) -> bool:
     """Whether the data directory keeps an artifact; whether its bytes hold is another question."""
-    return (chain.blobs / artifact.hex()).exists()
+    return exists(chain.blobs / artifact.hex())
 
 
 def export(chain: Chain, head: ArtifactId, out: Path) -> Manifest:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from p2pd.daemon.outcome import HeightRow, Outcome
+from p2pd.io.durable import storing
 
 BARS = "▁▂▃▄▅▆▇█"
 CURVE_ROWS = 8
@@ -33,7 +34,9 @@ def show(outcome: Outcome, say: Say, *, in_json: bool) -> None:
     say(f"files in {outcome.directory}" + (f", curve in {drawn}" if drawn else ""))
     if not outcome.ok:
         sys.stderr.write(f"p2pd: the demo failed: {outcome.why}\n")
-    (outcome.directory / "result.json").write_text(json.dumps(outcome.to_json()) + "\n")
+    result = outcome.directory / "result.json"
+    with storing(result):
+        result.write_text(json.dumps(outcome.to_json()) + "\n")
     if in_json:
         sys.stdout.write(json.dumps(outcome.to_json()) + "\n")
         sys.stdout.flush()

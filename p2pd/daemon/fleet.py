@@ -24,7 +24,7 @@ from p2pd.daemon.processes import (
 )
 from p2pd.daemon.render import node_toml
 from p2pd.errors import P2pError
-from p2pd.io.durable import storing
+from p2pd.io.durable import exists, storing
 from p2pd.io.lock import holder_of
 from p2pd.node.plugins import load_role
 
@@ -207,4 +207,4 @@ def _why_down(fleet: Fleet, node: FleetNode) -> str:
     # Its output also has what ended it before it had a log.
     output = _output(fleet, node)
     said = (last_line(output) or last_line(log)).removeprefix("p2pd: ")
-    return said or ("it printed nothing" if output.exists() else "it has never run here")
+    return said or ("it printed nothing" if exists(output) else "it has never run here")

@@ -12,7 +12,7 @@ from p2pd.core.genesis import Genesis, Seat
 from p2pd.daemon.processes import NodeProcess, last_words, start_node, status_of, stop_nodes
 from p2pd.daemon.render import node_toml
 from p2pd.errors import P2pError
-from p2pd.io.durable import write_durably
+from p2pd.io.durable import storing, write_durably
 from p2pd.io.keys import Ed25519Signer, load_or_create_key
 from p2pd.wire.records import seal_genesis
 
@@ -45,7 +45,8 @@ class LocalFleet:
         self._limit_s = limit_s
         for member in members:
             path = self._data_dir(member.name)
-            path.mkdir(parents=True, mode=0o700)
+            with storing(path):
+                path.mkdir(parents=True, mode=0o700)
             self.signers[member.name] = load_or_create_key(path / "key")
 
     def found(self, authority: Ed25519Signer, quorum: int) -> Genesis:
@@ -119,21 +120,21 @@ class LocalFleet:
     def _start(self, member: Member, seeds: tuple[str, ...]) -> NodeProcess:
         name, data_dir = member.name, self._data_dir(member.name)
         config = self._directory / "configs" / f"{name}.toml"
-        config.parent.mkdir(exist_ok=True)
-        self.output(name).parent.mkdir(exist_ok=True)
-        config.write_text(
-            node_toml(
-                role=member.role,
-                name=name,
-                data_dir=data_dir,
-                genesis=self._genesis,
-                record=self._record,
-                seeds=seeds,
-                listen="127.0.0.1:0",
-                datagram_bytes=DATAGRAM_BYTES,
-            )
+        text = node_toml(
+            role=member.role,
+            name=name,
+            data_dir=data_dir,
+            genesis=self._genesis,
+            record=self._record,
+            seeds=seeds,
+            listen="127.0.0.1:0",
+            datagram_bytes=DATAGRAM_BYTES,
         )
-        return start_node(name, config, data_dir, self.output(name), tied=True)
+        with storing(self._directory):
+            config.parent.mkdir(exist_ok=True)
+            self.output(name).parent.mkdir(exist_ok=True)
+            config.write_text(text)
+            return start_node(name, config, data_dir, self.output(name), tied=True)
 
     async def _address_of(self, seed: NodeProcess) -> str:
         with trio.move_on_after(self._limit_s):

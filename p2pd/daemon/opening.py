@@ -15,7 +15,7 @@ from p2pd.core.wording import counted
 from p2pd.errors import StoreError, UsageError
 from p2pd.io.blob_files import NAME
 from p2pd.io.control import NAME as CONTROL
-from p2pd.io.durable import storing
+from p2pd.io.durable import is_directory, storing
 from p2pd.io.keys import Ed25519Signer, load_or_create_key
 from p2pd.io.ledger import SqliteLedger
 from p2pd.io.lock import DataDirectory
@@ -36,7 +36,7 @@ async def open_ledger(
         StoreError: a file is damaged, or has gone; the message says which, and what to do.
         UsageError: the directory is another network's.
     """
-    if (directory.path / CONTROL).is_dir():
+    if is_directory(directory.path / CONTROL):
         raise StoreError(f"{directory.path / CONTROL}: it is a directory: move it away")
     known = _is_there(directory.ledger)
     if known and not _is_there(directory.key):

@@ -30,7 +30,7 @@ from p2pd.core.revision import (
 from p2pd.core.work import MILLION, MergeRule, OuterRule, Schema, WorkloadInfo
 from p2pd.errors import P2pError, UsageError
 from p2pd.io.blobs import FileBlobStore
-from p2pd.io.durable import TEMPORARY, storing, sync_directory, write_durably
+from p2pd.io.durable import TEMPORARY, exists, storing, sync_directory, write_durably
 from p2pd.io.worker import WorkerProcess, WorkerSettings
 from p2pd.ports import Signer
 from p2pd.tensors.layout import layout_of
@@ -212,7 +212,7 @@ def _check(request: PublishRequest, head_file: Path) -> None:
             f"{request.genesis.threshold} must sign: name their key files by --authority"
         )
     for path in (request.out, head_file):
-        if path.exists():
+        if exists(path):
             raise UsageError(f"{path}: exists already: choose another name, or move it away")
     _check_config(request.revision.config)
     _check_size("schedule", request.schedule)

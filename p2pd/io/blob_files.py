@@ -25,6 +25,7 @@ from p2pd.core.ids import ArtifactId
 from p2pd.errors import RemoteError, StoreError
 from p2pd.io.durable import (
     TEMPORARY,
+    exists,
     open_file,
     read_most,
     remove_unfinished,
@@ -107,7 +108,7 @@ class BlobFiles:
 
     def _load_manifest(self, artifact: ArtifactId) -> Manifest | None:
         path = self._manifest(artifact)
-        if not path.exists():
+        if not exists(path):
             return None
         with storing(path), open_file(path) as file:
             data = read_most(file, MAX_MANIFEST_BYTES)

@@ -30,6 +30,18 @@ def storing(path: Path) -> Iterator[None]:
         raise kind(f"{path}: {advice(error)}") from error
 
 
+def exists(path: Path) -> bool:
+    """Raises StoreError where that cannot be known: its directory may not be entered, say."""
+    with storing(path):
+        return path.exists()
+
+
+def is_directory(path: Path) -> bool:
+    """Raises StoreError as exists does."""
+    with storing(path):
+        return path.is_dir()
+
+
 def open_file(path: Path) -> BinaryIO:
     """For reading. What is no regular file is refused: a pipe would hold up whoever opens it."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

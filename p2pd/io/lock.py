@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from p2pd.errors import StoreError
-from p2pd.io.durable import remove_unfinished, storing
+from p2pd.io.durable import exists, remove_unfinished, storing
 
 LOCKS = Path("/proc/locks")
 PID_BYTES = 20
@@ -88,9 +88,9 @@ def holder_of(directory: Path) -> int | None:
         StoreError: somebody does, and the file does not say who.
     """
     path = directory / "lock"
-    if not path.exists():
+    if not exists(path):
         return None
-    if LOCKS.exists():
+    if exists(LOCKS):
         with storing(path):
             return _listed(path)
     with storing(path):
