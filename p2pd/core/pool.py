@@ -65,11 +65,10 @@ class Pool:
         """
         if signed.id in self.held or signed.id in self.ahead:
             return Admission.KNOWN
-        lowest = self.height - 1 if signed.kind in ("reduction", "report") else self.height
         height = signed.scope.height
         if signed.scope != self.setting.scope(height):
             raise RemoteError(f"{signed.kind} of another term or revision")
-        if height < lowest and not self._may_be_late(signed):
+        if height < self.lowest(signed.kind) and not self._may_be_late(signed):
             return Admission.LATE
         if height < self.height and self._is_idle_reduction(signed):
             return Admission.LATE
@@ -83,6 +82,10 @@ class Pool:
             return Admission.FULL
         self.held[signed.id] = signed
         return Admission.NEW
+
+    def lowest(self, kind: str) -> int:
+        """Height from which on objects of a kind are taken."""
+        return self.height - 1 if kind in ("reduction", "report") else self.height
 
     def _may_be_late(self, signed: Signed[Any]) -> bool:
         """An update of the window before, for a lease of which nothing was decided."""

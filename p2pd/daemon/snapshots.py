@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import trio
 
@@ -36,11 +36,16 @@ from p2pd.status.snapshot import (
 
 VERSION = "0.1.0"
 DECISIONS_SHOWN = 64
-STILL_MEASURED = 4
-"""Heights back from the last one whose measurements may still come in."""
 
 NO_FLOW = Flow(0, 0, 0.0, 0.0)
 NO_LAG = Lag(0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    info: DecisionInfo
+    settled: bool
+    """No more measurements of it are taken."""
 
 
 class Snapshots:
@@ -53,7 +58,7 @@ class Snapshots:
         self._name = name
         self._rates = rates
         self._lag = lag
-        self._rows: dict[RevisionId, dict[int, DecisionInfo]] = {}
+        self._rows: dict[RevisionId, dict[int, _Row]] = {}
         """By height. No height is ever decided anew."""
         self._measured: dict[RevisionId, MeasuredInfo | None] = {}
 
@@ -79,7 +84,7 @@ class Snapshots:
             peers=_peers(node, self._rates.flows()),
             revisions=tuple(
                 replace(
-                    _revision(node, lane, tuple(self._rows[revision].values())),
+                    _revision(node, lane, tuple(row.info for row in self._rows[revision].values())),
                     measured=self._measured[revision],
                 )
                 for revision, lane in node.lanes.items()
@@ -92,26 +97,28 @@ class Snapshots:
     async def _read(self, lane: Lane) -> None:
         """Row by row: each takes milliseconds, for the signatures of its measurements."""
         known, rows = self._rows.get(lane.setting.revision.id, {}), {}
-        newest = lane.decision.height
-        seen = {times.decision.height: times for times in lane.history}
-        for height in range(max(1, newest + 1 - DECISIONS_SHOWN), newest + 1):
+        height = max(0, lane.decision.height - DECISIONS_SHOWN)
+        while height < lane.decision.height:  # which may grow meanwhile
+            height += 1
             row = known.get(height)
-            if row is None or height > newest - STILL_MEASURED:
+            if row is None or not row.settled:
                 await trio.lowlevel.checkpoint()
-                times = seen.get(height) or _of_an_earlier_life(lane, height)
+                times = _times_of(lane, height)
                 if times is None:
                     continue  # this node leapt over it
-                row = _decision(lane, times)
+                row = _Row(_decision(lane, times), height < lane.pool.lowest("report"))
             rows[height] = row
         self._rows[lane.setting.revision.id] = rows
         self._note_measured(lane, rows)
 
-    def _note_measured(self, lane: Lane, rows: dict[int, DecisionInfo]) -> None:
+    def _note_measured(self, lane: Lane, rows: dict[int, _Row]) -> None:
         """In the rows if they go back so far; else what was seen before, in this life or in the ledger."""
         revision = lane.setting.revision.id
         for row in reversed(rows.values()):
-            if row.metric is not None:
-                self._measured[revision] = MeasuredInfo(height=row.height, metric=row.metric)
+            if row.info.metric is not None:
+                self._measured[revision] = MeasuredInfo(
+                    height=row.info.height, metric=row.info.metric
+                )
                 return
         if revision not in self._measured:
             self._measured[revision] = _measured_earlier(lane)
@@ -126,10 +133,13 @@ def _measured_earlier(lane: Lane) -> MeasuredInfo | None:
     return MeasuredInfo(height=height, metric=metric / MILLION)
 
 
-def _of_an_earlier_life(lane: Lane, height: int) -> HeightTimes | None:
-    """What the ledger has of a height that was decided before this node started."""
+def _times_of(lane: Lane, height: int) -> HeightTimes | None:
+    """Of a height that was decided before this node started the ledger has the decision; None where it has not."""
+    for times in reversed(lane.history):
+        if times.decision.height == height:
+            return times
     record = lane.chronicle.record(height)
-    return None if record is None else HeightTimes(record.decision, {})
+    return None if record is None else HeightTimes(record.decision, {}, live=False)
 
 
 def _degraded(node: Node) -> tuple[str, ...]:
@@ -263,6 +273,7 @@ def _decision(lane: Lane, times: HeightTimes) -> DecisionInfo:
     metric = metric_of(lane.chronicle, decision)
     # Without an update there is nothing to time, or it was decided before this node was in.
     timed = Step.PUBLISH in times.reached
+    before = lane.chronicle.record(decision.height - 1)
     return DecisionInfo(
         height=decision.height,
         outcome=decision.header.outcome.text,
@@ -270,8 +281,11 @@ def _decision(lane: Lane, times: HeightTimes) -> DecisionInfo:
         accepted=counts.accepted,
         rejected=counts.rejected,
         metric=None if metric is None else metric / MILLION,
+        leases=len(before.decision.state.plan.roster) if before else 0,
         train_s=times.train_s if timed else None,
         overhead_s=times.overhead_s if timed else None,
+        vote_s=times.vote_s if timed else None,
+        took_s=times.took_s,
         steps=tuple(
             StepInfo(step=step.value, after_s=after_s) for step, after_s in times.reached.items()
         ),

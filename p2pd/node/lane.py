@@ -21,6 +21,7 @@ from p2pd.core.talk import Decided, Holdings, Inventory, Purpose, Tip, dump_talk
 from p2pd.core.validator.events import Adopted, ObjectSeen
 from p2pd.core.voting import exchange
 from p2pd.core.voting.events import PeerHeard
+from p2pd.core.voting.proposals import Proposal
 from p2pd.errors import NoRoomError, RemoteError, StoreError, UnreachableError
 from p2pd.node.asking import ask_for_choices
 from p2pd.node.catch_up import OWN_S, CatchUp
@@ -161,7 +162,8 @@ class Lane:
         for signed in self.pool.held.values():  # of the window before: still to be decided
             if isinstance(signed.content, Update):
                 self._guard(signed.content.artifact)
-        self.history.append(self.steps.turn(decision, trio.current_time()))
+        newest = not self._neighbours.are_beyond(decision.height)
+        self.history.append(self.steps.turn(decision, trio.current_time(), newest=newest))
         self.inbox.put(Adopted(decision))
         for signed in waited:
             self._take(signed, signed.signer)
@@ -285,6 +287,8 @@ class Lane:
         if isinstance(content, Update):
             self.steps.note(Step.PUBLISH, trio.current_time())
             self._guard(content.artifact)
+        elif isinstance(content, Proposal):
+            self.steps.proposed(trio.current_time())
         self._relays.add(signed, source)
         if signed.kind == "report":
             self._reports.add(signed)

@@ -69,6 +69,11 @@ class Neighbours:
     def heard_tip(self, peer: PeerId, height: int, decision: DecisionId) -> None:
         self._tips[peer] = height, decision
 
+    def are_beyond(self, height: int) -> bool:
+        """Whether one of them said that it adopted a later decision."""
+        links = (link.peer for link in self._transport.links())
+        return any(self._tips[peer][0] > height for peer in links if peer in self._tips)
+
     def tell_decided(
         self, decided: Decided, tip: bytes, has_seat: Callable[[PeerId], bool]
     ) -> None:

@@ -13,11 +13,12 @@ from types import FrameType
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.segment import Segment, Segments
+from rich.styled import Styled
 from rich.text import Text
 
 from p2pd.errors import P2pError
 from p2pd.status.keys import ESCAPE, KeyReader
-from p2pd.status.legend import legend
+from p2pd.status.legend import pages
 from p2pd.status.snapshot import Snapshot
 from p2pd.status.view import PANELS, ROWS, foot, view
 
@@ -31,7 +32,9 @@ LEAVE = ("q", "Q")
 EXPLAIN = ("?", "h")
 HINT = " ? explains the words, q leaves"
 MORE = "   there is more: a taller screen shows it"
+NEXT = " ? shows the next page, Esc goes back, q leaves"
 BACK = " ? or Esc goes back, q leaves"
+NO_PAGE = -1
 READ_BYTES = 1024
 ROWS_MOST = 2 * ROWS
 ROWS_LEAST = 2
@@ -40,7 +43,7 @@ ROWS_LEAST = 2
 def watch(poll: Poll, console: Console, keys: Keys, every_s: float = EVERY_S) -> None:
     """Returns when q is pressed, or Ctrl-C."""
     last: Snapshot | None = None
-    explaining = False
+    page = NO_PAGE
     # The screen is drawn by this loop alone: no thread, and nothing between two polls.
     with Live(console=console, screen=True, auto_refresh=False) as live:
         try:
@@ -50,12 +53,15 @@ def watch(poll: Poll, console: Console, keys: Keys, every_s: float = EVERY_S) ->
                     last = poll()
                 except P2pError as error:
                     trouble = str(error)
-                shown = explanation() if explaining else picture(last, trouble, console)
-                live.update(shown, refresh=True)
+                shown = explanation(page, console.height)
+                live.update(shown or picture(last, trouble, console), refresh=True)
                 key = keys(every_s)
                 if key in LEAVE:
                     return
-                explaining = key != ESCAPE and explaining ^ (key in EXPLAIN)
+                if key in EXPLAIN:
+                    page = page + 1 if page + 1 < len(pages(console.height)) else NO_PAGE
+                elif key == ESCAPE:
+                    page = NO_PAGE
         except KeyboardInterrupt:
             return
 
@@ -63,16 +69,30 @@ def watch(poll: Poll, console: Console, keys: Keys, every_s: float = EVERY_S) ->
 def picture(last: Snapshot | None, trouble: str, console: Console) -> RenderableType:
     """What is on the screen: the newest snapshot, and above it why there is no newer one."""
     parts: list[RenderableType] = []
+    taken = 0
     if trouble:
-        parts.append(Text(f" {trouble}: trying again, q leaves", style="bold black on yellow"))
+        stale = "; below is what it said last" if last is not None else ""
+        parts.append(
+            Text(f" {trouble}: trying again, q leaves{stale}", style="bold black on yellow")
+        )
+        taken = len(console.render_lines(parts[0]))
     if last is not None:
-        shown, whole = fitted(last, console, console.height - len(parts) - 1)
-        parts += [shown, Text(HINT if whole else HINT + MORE, style="bright_black")]
+        shown, whole = fitted(last, console, console.height - taken - 1)
+        parts += [
+            Styled(shown, "dim") if trouble else shown,
+            Text(HINT if whole else HINT + MORE, style="bright_black"),
+        ]
     return Group(*parts)
 
 
-def explanation() -> RenderableType:
-    return Group(legend(), Text(BACK, style="bright_black"))
+def explanation(page: int, lines: int) -> RenderableType | None:
+    """A page of it for a screen of so many lines; None for NO_PAGE."""
+    if page == NO_PAGE:
+        return None
+    found = pages(lines)
+    number = min(page, len(found) - 1)  # the screen may have grown meanwhile
+    more = number + 1 < len(found)
+    return Group(found[number], Text(NEXT if more else BACK, style="bright_black"))
 
 
 def fitted(snapshot: Snapshot, console: Console, lines: int) -> tuple[RenderableType, bool]:

@@ -1,10 +1,14 @@
 """Numbers and foreign text as they are fit for a screen."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import median
 
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 LEVELS = "▁▂▃▄▅▆▇█"
+DIM = "bright_black"
+"""Of what is beside the point."""
+FIGURE_DIGITS = 6
 FAR = 4
 """Median deviations from the median."""
 
@@ -27,21 +31,44 @@ def bar(share: float, columns: int, mark: float | None = None) -> str:
     return "".join(cells)
 
 
-def spark(values: Sequence[float], columns: int) -> str:
+@dataclass(frozen=True, slots=True)
+class Spark:
+    levels: str
+    low: float
+    """What the lowest level stands for, and all below it."""
+    high: float
+    """What the highest level stands for, and all above it."""
+
+
+def spark(values: Sequence[float], columns: int) -> Spark:
     """The newest values as columns of eight heights.
 
     What lies far from the others, as a first value does, is cut: they would all look alike.
     """
     shown = values[-columns:]
     middle = median(shown)
-    reach = FAR * median(abs(value - middle) for value in shown)
+    away = [abs(value - middle) for value in shown if value != middle]
+    # Where nothing changes for long, those that do differ are the ones to look at.
+    reach = FAR * median(away) if away else 0.0
     low, high = min(shown), max(shown)
     if reach:
         low, high = max(low, middle - reach), min(high, middle + reach)
     if high == low:
-        return LEVELS[len(LEVELS) // 2] * len(shown)
+        return Spark(LEVELS[len(LEVELS) // 2] * len(shown), low, high)
     shares = (min(1.0, max(0.0, (value - low) / (high - low))) for value in shown)
-    return "".join(LEVELS[round(share * (len(LEVELS) - 1))] for share in shares)
+    levels = "".join(LEVELS[round(share * (len(LEVELS) - 1))] for share in shares)
+    return Spark(levels, low, high)
+
+
+def figure(value: float) -> str:
+    """A measurement in six characters where that can be: a decimal less for each further digit before the point."""
+    digits = len(str(abs(int(value))))
+    return f"{value:.{max(0, 5 - digits)}f}" if digits <= FIGURE_DIGITS else f"{value:.1e}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds: 0.4, 12, 135."""
+    return f"{seconds:.1f}" if seconds < 9.95 else f"{seconds:.0f}"
 
 
 def clock(seconds: float) -> str:

@@ -80,7 +80,7 @@ class LeaseInfo:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepInfo:
     step: str
-    """publish, fetch, screen, merge, evaluate, vote or adopt; on a trainer also train."""
+    """publish, fetch, screen, merge, evaluate, propose, vote or adopt; on a trainer also train."""
     after_s: float
     """Since the plan, when this node had done it for the last time."""
 
@@ -94,10 +94,16 @@ class DecisionInfo:
     rejected: int
     metric: float | None = None
     """Median over validators; None where none has reported."""
+    leases: int = 0
+    """Dealt for it; 0 where this node does not know."""
     train_s: float | None = None
     """From the plan to the last update; None where this node saw none before the decision."""
     overhead_s: float | None = None
     """From there to the decision."""
+    vote_s: float | None = None
+    """Of that, from the first proposal on; before it updates are waited for, checked and merged. None as above."""
+    took_s: float | None = None
+    """From the plan to the decision; None where this node did not follow both as they came."""
     steps: tuple[StepInfo, ...] = ()
 
 

@@ -4,7 +4,6 @@ One, two or three columns of panels, as there is room. Colours carry nothing tha
 """
 
 from collections.abc import Sequence
-from typing import Literal
 
 from rich.console import Group, RenderableType
 from rich.panel import Panel
@@ -12,9 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from p2pd.core.wording import counted
-from p2pd.status.pictures import bar, clock, size, spark
+from p2pd.status.decisions import decisions_table
+from p2pd.status.fitting import FirstThatFits, table
+from p2pd.status.pictures import DIM, bar, clock, figure, size, spark
 from p2pd.status.snapshot import (
-    DecisionInfo,
     LeaseInfo,
     PeerInfo,
     RevisionInfo,
@@ -24,9 +24,9 @@ from p2pd.status.snapshot import (
     VotingInfo,
 )
 
-SHORT = 10
+SHORT, SHORTER = 10, 6
 """Hex digits of an id on screen."""
-TWO_COLUMNS_AT, THREE_COLUMNS_AT = 100, 140
+TWO_COLUMNS_AT, THREE_COLUMNS_AT = 100, 160
 ROWS = 8
 """Of each table; the rest is counted."""
 PANELS = 5
@@ -45,10 +45,10 @@ LEASE_LOOK = {
 STEPS = ("train", "propose", "prevote", "precommit")
 NOWHERE = -1
 """Nobody trains, or the revision is finished."""
-DIM = "bright_black"
 BAR_COLUMNS = 14
-
-Justify = Literal["left", "right"]
+SPARK_LEAST = 8
+FRAME_COLUMNS = 4
+"""Of a panel, at its sides."""
 
 
 def view(
@@ -129,35 +129,48 @@ def _progress_panel(revision: RevisionInfo, columns: int) -> RenderableType:
 
 def _height_panel(revision: RevisionInfo, snapshot: Snapshot, rows: int) -> RenderableType:
     window: list[RenderableType] = [_window_line(revision)]
-    if revision.voting is not None:
+    over = revision.plan == "finished"
+    if revision.voting is not None and not over:
         window.append(_voting(revision.voting, revision.plan))
-    if revision.training is not None:
+    if revision.training is not None and not over:
         window.append(_training(revision.training))
     if revision.leases:
         window.append(_leases(revision.leases, snapshot.node.peer, rows))
-    return _panel(f"height {revision.height + 1}", Group(*window))
+    title = "the end" if over else f"height {revision.height + 1}"
+    return _panel(title, Group(*window))
 
 
 def _decisions_panel(revision: RevisionInfo, rows: int) -> RenderableType:
-    return _panel("decisions", _decisions(revision, rows))
+    return _panel("decisions", decisions_table(revision, rows))
 
 
 def _progress(revision: RevisionInfo, columns: int) -> RenderableType:
     line = Text()
     line.append("head ", style=DIM)
     line.append(revision.head[:SHORT], style="bold")
-    line.append(f"   {revision.heads} promoted", style="green")
+    promoted = f"{revision.heads} promoted" if revision.heads else "genesis: none promoted yet"
+    line.append(f"   {promoted}", style="green")
     line.append(f"   epoch {revision.epoch}   {counted(revision.samples, 'sample', ',')}")
-    metrics = [d.metric for d in revision.decisions if d.metric is not None]
-    if not metrics:
+    if all(decision.metric is None for decision in revision.decisions):
         return Group(line, *_measured(revision))
+    return Group(line, _curve(revision, columns - FRAME_COLUMNS))
+
+
+def _curve(revision: RevisionInfo, columns: int) -> Text:
+    """The newest measurement, the curve between the values that its lowest and highest level mean, the best."""
+    metrics = [d.metric for d in revision.decisions if d.metric is not None]
     best = max(metrics) if revision.higher_is_better else min(metrics)
     curve = Text()
     curve.append(f"{revision.metric} ", style=DIM)
-    curve.append(f"{metrics[-1]:.4f} ", style="bold green")
-    curve.append(spark(metrics, max(10, columns - 46)), style="green")
-    curve.append(f" best {best:.4f}", style=DIM)
-    return Group(line, curve)
+    curve.append(figure(metrics[-1]), style="bold green")
+    last = f"   best {figure(best)}"
+    room = columns - curve.cell_len - len(last) - len("   000000  000000")
+    drawn = spark(metrics, max(SPARK_LEAST, room))
+    curve.append(f"   {figure(drawn.low)} ", style=DIM)
+    curve.append(drawn.levels, style="green")
+    curve.append(f" {figure(drawn.high)}", style=DIM)
+    curve.append(last, style=DIM)
+    return curve
 
 
 def _measured(revision: RevisionInfo) -> list[RenderableType]:
@@ -166,7 +179,7 @@ def _measured(revision: RevisionInfo) -> list[RenderableType]:
         return []
     line = Text()
     line.append(f"{revision.metric} ", style=DIM)
-    line.append(f"{revision.measured.metric:.4f} ", style="bold green")
+    line.append(f"{figure(revision.measured.metric)} ", style="bold green")
     line.append(f"measured at height {revision.measured.height}", style=DIM)
     return [line]
 
@@ -250,45 +263,6 @@ def _more(count: int, rows: int) -> list[RenderableType]:
     return [Text(f"and {count - rows} more", style=DIM)] if count > rows else []
 
 
-def _decisions(revision: RevisionInfo, rows: int) -> RenderableType:
-    if not revision.decisions:
-        return Text("none seen yet", style=DIM)
-    table = _table("right", "left", "left", "right", "right", "right")
-    header = ("", "outcome", "head", "cohort", revision.metric[:8], "train+vote")
-    table.add_row(*(Text(word, style=DIM) for word in header))
-    for decision in reversed(revision.decisions[-rows:]):
-        table.add_row(*_decision(decision))
-    return table
-
-
-def _table(*justify: Justify) -> Table:
-    table = Table.grid(padding=(0, 1), expand=True)
-    for one in justify:
-        table.add_column(justify=one, no_wrap=True)
-    return table
-
-
-def _decision(decision: DecisionInfo) -> list[Text]:
-    promoted = decision.outcome == "promoted"
-    # kept(blocked-by-canary) is shown as: blocked
-    outcome = decision.outcome.removeprefix("kept(").removesuffix(")").partition("-")[0]
-    cohort = Text(f"{decision.accepted}", style="green")
-    if decision.rejected:
-        cohort.append(f" -{decision.rejected}", style="red")
-    seconds = ""
-    if decision.train_s is not None and decision.overhead_s is not None:
-        digits = 1 if decision.train_s < 9.95 else 0
-        seconds = f"{decision.train_s:.{digits}f} + {decision.overhead_s:.1f}"
-    return [
-        Text(str(decision.height), style="bold"),
-        Text(outcome, style="green" if promoted else "yellow"),
-        Text(decision.head[:6], style="" if promoted else DIM),
-        cohort,
-        Text("" if decision.metric is None else f"{decision.metric:.4f}"),
-        Text(seconds, style=DIM),
-    ]
-
-
 # The network
 
 
@@ -302,19 +276,28 @@ def _peers_title(peers: Sequence[PeerInfo]) -> str:
 def _peers(peers: Sequence[PeerInfo], rows: int) -> RenderableType:
     if not peers:
         return Text("nobody yet", style="yellow")
-    table = _table("left", "left", "right", "right")
-    table.columns[1].no_wrap = False  # roles give way where there is no room for all
-    for peer in sorted(peers, key=lambda peer: (not peer.linked, peer.peer))[:rows]:
-        style = "" if peer.linked else DIM
-        roles = Text(",".join(peer.roles), style="cyan" if peer.linked else DIM)
-        roles.no_wrap, roles.overflow = True, "ellipsis"
-        table.add_row(
-            Text(f"{'●' if peer.linked else '○'} {peer.peer[:SHORT]}", style=style),
-            roles,
-            Text(f"↑{size(round(peer.sent_bytes_s))}/s" if peer.linked else "", style=DIM),
-            Text(f"↓{size(round(peer.received_bytes_s))}/s" if peer.linked else "", style=DIM),
-        )
-    return Group(table, *_more(len(peers), rows))
+    shown = sorted(peers, key=lambda peer: (not peer.linked, peer.peer))[:rows]
+    options = [
+        table([[*_peer(peer, digits), *_rates(peer)] for peer in shown], right=(2, 3))
+        for digits in (SHORT, SHORTER)
+    ]
+    barest = table([_peer(peer, SHORT) for peer in shown], right=())
+    return Group(FirstThatFits([*options, barest]), *_more(len(peers), rows))
+
+
+def _peer(peer: PeerInfo, digits: int) -> list[Text]:
+    name = Text(f"{'●' if peer.linked else '○'} {peer.peer[:digits]}")
+    name.style = "" if peer.linked else DIM
+    roles = Text(",".join(peer.roles), style="cyan" if peer.linked else DIM)
+    roles.overflow = "ellipsis"
+    return [name, roles]
+
+
+def _rates(peer: PeerInfo) -> list[Text]:
+    if not peer.linked:
+        return [Text(), Text()]
+    rates = ("↑", peer.sent_bytes_s), ("↓", peer.received_bytes_s)
+    return [Text(f"{way}{size(round(rate))}/s", style=DIM) for way, rate in rates]
 
 
 def _standing_panels(snapshot: Snapshot, rows: int) -> list[RenderableType]:
@@ -326,17 +309,24 @@ def _standing_panels(snapshot: Snapshot, rows: int) -> list[RenderableType]:
 
 
 def _standing(standing: Sequence[StandingInfo], height: int, rows: int) -> RenderableType:
-    table = Table.grid(padding=(0, 1))
-    for row in standing[:rows]:
-        away = row.quarantined_until > height
-        table.add_row(
-            Text(row.peer[:SHORT]),
-            Text(bar(row.score / SCORE_FULL, 8), style="red" if away else "green"),
-            Text(f"{row.delivered:>3} ok", style="green"),
-            Text(f"{row.rejected} bad" if row.rejected else "", style="red"),
-            Text(f"out to {row.quarantined_until}" if away else "", style="bold red"),
-        )
-    return Group(table, *_more(len(standing), rows))
+    shown = standing[:rows]
+    options = [
+        table([_standing_row(row, height, columns) for row in shown], right=(2, 3), expand=False)
+        for columns in (8, 4)
+    ]
+    return Group(FirstThatFits(options), *_more(len(standing), rows))
+
+
+def _standing_row(row: StandingInfo, height: int, columns: int) -> list[Text]:
+    away = row.quarantined_until > height
+    return [
+        Text(row.peer[:SHORT]),
+        Text(bar(row.score / SCORE_FULL, columns), style="red" if away else "green"),
+        Text(f"{row.delivered} ok", style="green"),
+        Text(f"{row.missed} missed" if row.missed else "", style="yellow"),
+        Text(f"{row.rejected} bad" if row.rejected else "", style="red"),
+        Text(f"out to {row.quarantined_until}" if away else "", style="bold red"),
+    ]
 
 
 def _transfer_panels(snapshot: Snapshot, rows: int) -> list[RenderableType]:

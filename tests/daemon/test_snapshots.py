@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 import trio
 
+from p2pd.core.decision import PlanState
 from p2pd.core.messages import Report
 from p2pd.core.signed import Signed
 from p2pd.daemon.rates import Rates
-from p2pd.daemon.snapshots import STILL_MEASURED, Snapshots
+from p2pd.daemon.snapshots import Snapshots
 from p2pd.node.chronicle import Chronicle
 from p2pd.node.node import Node
 from p2pd.node.steps import Step
@@ -23,15 +24,15 @@ REPORTS_S = 5.0
 """Virtual: what the last measurements may take to come in."""
 
 
-def after_a_run(look: Callable[[Node], Awaitable[None]]) -> None:
-    """Has a look at a validator once the revision is over."""
+def after_a_run(look: Callable[[Node], Awaitable[None]], who: str = "validator1") -> None:
+    """Has a look at a node once the revision is over."""
 
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             fleet = SimFleet(1, FleetShape(windows=WINDOWS, faults=FaultSet.NONE), nursery)
             assert await fleet.run()
             await trio.sleep(REPORTS_S)
-            lane = fleet.lives["validator1"].lane
+            lane = fleet.lives[who].lane
             assert lane is not None
             assert isinstance(lane._hub, Node)
             await look(lane._hub)
@@ -55,10 +56,63 @@ def test_i12_what_old_decisions_say_is_worked_out_once(monkeypatch: pytest.Monke
         assert len(read) >= WINDOWS
         read.clear()
         second = await snapshots.take(2.0)
-        assert 0 < len(read) <= STILL_MEASURED
+        assert len(read) <= 1
         assert second.revisions == first.revisions
 
     after_a_run(look)
+
+
+def test_a_measurement_that_comes_after_a_height_was_first_shown_is_shown() -> None:
+    """However many heights pass until the next look: a screen looks once a second."""
+    apart, looks = 6, 0
+
+    async def main() -> None:
+        nonlocal looks
+        async with trio.open_nursery() as nursery:
+            fleet = SimFleet(1, FleetShape(windows=WINDOWS * 2, faults=FaultSet.NONE), nursery)
+            nursery.start_soon(fleet.run)
+            await trio.sleep(1.0)
+            lane = fleet.lives["validator1"].lane
+            assert lane is not None
+            assert isinstance(lane._hub, Node)
+            snapshots = Snapshots(lane._hub, "v1", Rates(dict))
+            while lane.decision.state.plan.state is not PlanState.FINISHED:
+                await lane.moved.wait()
+                if lane.decision.height % apart == 0:
+                    (seen,) = (await snapshots.take(1.0)).revisions
+                    looks += seen.decisions[-1].metric is None
+            await trio.sleep(REPORTS_S)
+            (revision,) = (await snapshots.take(2.0)).revisions
+            promoted = [row for row in revision.decisions if row.outcome == "promoted"]
+            assert len(promoted) == WINDOWS * 2
+            assert all(row.metric is not None for row in promoted)
+            nursery.cancel_scope.cancel()
+
+    run_seeded(1, main, 600.0)
+    assert looks, "no height was seen before it was measured"
+
+
+def test_the_leases_of_a_height_are_counted_and_its_seconds_have_parts() -> None:
+    async def look(node: Node) -> None:
+        (revision,) = (await Snapshots(node, "v1", Rates(dict)).take(1.0)).revisions
+        for row in revision.decisions:
+            if row.outcome == "promoted":
+                assert row.leases >= row.accepted + row.rejected > 0
+                assert row.vote_s is not None
+                assert row.overhead_s is not None
+                assert 0 < row.vote_s <= row.overhead_s
+
+    after_a_run(look)
+
+
+def test_a_viewer_that_is_told_of_no_updates_shows_how_long_a_height_took() -> None:
+    async def look(node: Node) -> None:
+        (revision,) = (await Snapshots(node, "w1", Rates(dict)).take(1.0)).revisions
+        rows = [row for row in revision.decisions if row.outcome == "promoted"]
+        assert all(row.train_s is None for row in rows)
+        assert all(row.took_s for row in rows[1:])
+
+    after_a_run(look, who="viewer1")
 
 
 def test_a_status_tells_of_every_height_and_its_measurements() -> None:

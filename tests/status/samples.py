@@ -94,7 +94,9 @@ def decisions() -> tuple[DecisionInfo, ...]:
             rejected=1 if n % 4 == 0 else 0,
             metric=metric,
             train_s=31.0 + n,
-            overhead_s=1.4,
+            overhead_s=1.4 if n % 4 == 0 else 120.6,
+            vote_s=0.6,
+            leases=5,
         )
         for n, metric in enumerate(METRICS)
     )

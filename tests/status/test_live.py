@@ -14,8 +14,8 @@ from rich.segment import Segment
 
 from p2pd.errors import UnreachableError
 from p2pd.status.keys import ESCAPE
-from p2pd.status.legend import WORDS
-from p2pd.status.live import BACK, HINT, explanation, fitted, picture, watch
+from p2pd.status.legend import WORDS, pages
+from p2pd.status.live import BACK, HINT, NEXT, explanation, fitted, picture, watch
 from p2pd.status.snapshot import Snapshot
 from tests.status.samples import busy
 
@@ -163,6 +163,31 @@ def test_the_terminal_is_left_as_it_was(tmp_path: Path, way: str) -> None:
     os.close(controller)
 
 
+def test_the_last_screen_of_a_node_that_went_away_is_marked_and_dimmed_and_still_fits() -> None:
+    console = Console(width=80, height=24, file=StringIO(), force_terminal=True)
+    trouble = "no node is running in " + "/a/long/path" * 6
+    lines = console.render_lines(picture(busy(), trouble, console), pad=False)
+    text = "".join(part.text for line in lines for part in line)
+    assert len(lines) <= 24
+    assert "below is what it said last" in text
+    dimmed = [part for line in lines for part in line if part.style and part.style.dim]
+    assert any("height 15" in part.text for part in dimmed)
+    assert not any(
+        part.style and part.style.dim for line in picture_lines(console, "") for part in line
+    )
+
+
+def test_the_key_turns_the_pages_of_the_explanation_and_then_goes_back() -> None:
+    console = screen(24)
+    watch(busy, console, pressed("?", "?", "?", "q"))
+    first, second, back = text_of(console).split("\x1b[H")[-3:]
+    assert "1 of 2" in first
+    assert NEXT in first
+    assert "2 of 2" in second
+    assert BACK in second
+    assert "height 15" in back
+
+
 @pytest.mark.parametrize("end", ["?", ESCAPE])
 def test_a_key_explains_the_words_and_the_same_key_or_escape_ends_that(end: str) -> None:
     console = screen()
@@ -178,10 +203,20 @@ def test_a_key_explains_the_words_and_the_same_key_or_escape_ends_that(end: str)
     assert "height 15" in back
 
 
-@pytest.mark.parametrize("columns", [80, 100, 140])
-def test_the_explanation_fits_on_a_screen(columns: int) -> None:
-    console = Console(width=columns, height=24, file=StringIO(), force_terminal=False)
-    lines = console.render_lines(explanation(), console.options.update(height=None), pad=False)
-    text = "\n".join("".join(part.text for part in line) for line in lines)
-    assert len(lines) <= 24
+@pytest.mark.parametrize(("columns", "height"), [(80, 24), (100, 40), (140, 45), (80, 10)])
+def test_each_page_of_the_explanation_fits_on_a_screen_and_all_words_are_on_one(
+    columns: int, height: int
+) -> None:
+    console = Console(width=columns, height=height, file=StringIO(), force_terminal=False)
+    text = ""
+    for page in range(len(pages(height))):
+        shown = explanation(page, height)
+        assert shown is not None
+        lines = console.render_lines(shown, console.options.update(height=None), pad=False)
+        assert len(lines) <= height
+        text += "\n".join("".join(part.text for part in line) for line in lines)
     assert all(meaning in text for _, meaning in WORDS)
+
+
+def test_a_page_stays_when_the_screen_grows_so_that_there_are_fewer() -> None:
+    assert explanation(1, 60) is not None

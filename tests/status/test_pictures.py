@@ -1,6 +1,6 @@
 import pytest
 
-from p2pd.status.pictures import bar, clock, printable, size, spark
+from p2pd.status.pictures import Spark, bar, clock, duration, figure, printable, size, spark
 
 
 @pytest.mark.parametrize(
@@ -19,19 +19,21 @@ def test_a_mark_shows_where_it_is_enough(share: float, drawn: str) -> None:
 
 
 def test_a_spark_runs_from_lowest_to_highest() -> None:
-    assert spark([0.0, 0.5, 1.0], 10) == "▁▅█"
+    assert spark([0.0, 0.5, 1.0], 10) == Spark("▁▅█", 0.0, 1.0)
 
 
 def test_a_spark_shows_the_newest_where_room_is_short() -> None:
-    assert spark([9.0, 0.0, 1.0], 2) == "▁█"
+    assert spark([9.0, 0.0, 1.0], 2) == Spark("▁█", 0.0, 1.0)
 
 
 def test_a_value_far_from_the_others_does_not_flatten_them() -> None:
-    assert spark([0.0, 0.95, 0.96, 0.97, 0.96, 0.98], 10) == "▁▅▆▇▆█"
+    drawn = spark([0.0, 0.95, 0.96, 0.97, 0.96, 0.98], 10)
+    assert drawn.levels == "▁▅▆▇▆█"
+    assert 0.89 < drawn.low < drawn.high == 0.98, "the scale is that of what is drawn"
 
 
 def test_a_spark_of_equal_values_is_level() -> None:
-    assert spark([0.3, 0.3], 10) == "▅▅"
+    assert spark([0.3, 0.3], 10).levels == "▅▅"
 
 
 @pytest.mark.parametrize(
@@ -60,3 +62,32 @@ def test_a_size_is_short(count: int, said: str) -> None:
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
     assert printable("a\x1b[2Jb\nc\x07é●") == "a?[2Jb?c?é●"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.93, "0.9300"),
+        (-0.5, "-0.5000"),
+        (12.34567, "12.346"),
+        (123.4567, "123.46"),
+        (4321.04, "4321.0"),
+        (654321.9, "654322"),
+        (7654321.0, "7.7e+06"),
+    ],
+)
+def test_a_large_measurement_has_fewer_decimals(value: float, shown: str) -> None:
+    assert figure(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(0.04, "0.0"), (9.94, "9.9"), (9.96, "10"), (135.4, "135")]
+)
+def test_long_durations_have_no_decimals(seconds: float, shown: str) -> None:
+    assert duration(seconds) == shown
+
+
+def test_a_first_value_far_off_does_not_flatten_a_curve_that_is_level_later() -> None:
+    drawn = spark([0.05, 0.5, 0.96, 0.975, 0.97, 0.972, *[0.972] * 40], 64)
+    assert drawn.low > 0.9
+    assert drawn.levels[:2] == "▁▁" < drawn.levels[2:4]

@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 from io import StringIO
 
@@ -7,9 +8,9 @@ from rich.console import Console
 
 from p2pd.status.snapshot import LeaseInfo, MeasuredInfo, RevisionInfo, Snapshot
 from p2pd.status.view import view
-from tests.status.samples import TRAINERS, busy, name, revision
+from tests.status.samples import TRAINERS, busy, decisions, name, revision
 
-WIDTHS = (80, 100, 140)
+WIDTHS = (80, 100, 140, 160)
 
 
 def drawn(snapshot: Snapshot, columns: int = 100, rows: int = 8) -> str:
@@ -51,6 +52,64 @@ def test_what_matters_is_never_cut(columns: int) -> None:
         assert wanted in text, wanted
 
 
+@pytest.mark.parametrize("columns", range(80, 200, 3))
+@pytest.mark.parametrize("height", [9, 99, 99_999])
+def test_no_column_of_the_decisions_is_cut(columns: int, height: int) -> None:
+    rows = tuple(
+        replace(row, height=height + n, metric=1234.5 if row.metric else None)
+        for n, row in enumerate(decisions()[:5])
+    )
+    text = drawn(with_revision(replace(revision(), decisions=rows)), columns)
+    assert "…" not in text.partition(" heard")[0]
+    lines = [line for line in text.splitlines() if " promoted " in line and "epoch" not in line]
+    (header,) = (line for line in text.splitlines() if "outcome" in line)
+    for word in ("height", "outcome", "cohort", "accuracy", "seconds"):
+        assert word in header
+    assert len(lines) == 5
+    for line in lines:
+        assert "1234.5" in line
+        assert {len(line)} == {len(header)}
+        assert line.index("promoted") == header.index("outcome")
+        assert line.index("1234.5") + len("1234.5") == header.index("accuracy") + len("accuracy")
+
+
+def test_where_a_lease_was_missed_the_cohort_says_so_and_the_wait_is_told_from_the_vote() -> None:
+    text = drawn(busy(), 140)
+    assert " 4 of 5 " in text
+    assert " 42+120+0.6" in text
+    assert " 1 missed" in text
+
+
+def test_a_narrow_screen_shows_the_seconds_in_one_number() -> None:
+    rows = tuple(replace(row, head="f" * 64, metric=-1.5) for row in decisions())
+    wide = tuple(replace(row, height=10**12 + row.height) for row in rows)
+    text = drawn(with_revision(replace(revision(), decisions=wide)), 100)
+    assert "42+120+0.6" not in text
+    assert " 162 " in text
+
+
+def test_a_node_that_sees_no_updates_shows_how_long_a_height_took() -> None:
+    rows = tuple(
+        replace(row, train_s=None, overhead_s=None, vote_s=None, took_s=7.25) for row in decisions()
+    )
+    text = drawn(with_revision(replace(revision(), decisions=rows)), 80)
+    assert text.count(" 7.2 ") == 8
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 160])
+def test_the_curve_has_its_scale_and_all_the_room_there_is(columns: int) -> None:
+    metrics = [0.5 + n / 1000 for n in range(64)]
+    rows = tuple(replace(decisions()[0], height=n + 1, metric=one) for n, one in enumerate(metrics))
+    text = drawn(with_revision(replace(revision(), decisions=rows)), columns)
+    (line,) = (line for line in text.splitlines() if "best" in line)
+    before, levels, after = re.split("([▁▂▃▄▅▆▇█]+)", line)
+    assert before.endswith(f" {metrics[-len(levels)]:.4f} ")
+    assert after.startswith(" 0.5630   best 0.5630")
+    assert len(levels) == min(
+        64, columns - len("│ accuracy 0.5630   0.5000  0.5630   best 0.5630 │")
+    )
+
+
 def test_at_100_columns_a_whole_node_fits_on_30_lines() -> None:
     assert len(drawn(busy(), 100).splitlines()) <= 30
 
@@ -73,15 +132,22 @@ def test_an_idle_revision_says_what_it_waits_for() -> None:
     assert "prevote" not in text
 
 
-def test_a_finished_revision_says_so() -> None:
-    assert "come to its end" in drawn(with_revision(replace(revision(), plan="finished")))
+def test_a_finished_revision_says_so_once_and_nothing_that_is_still_to_come() -> None:
+    over = replace(revision(), plan="finished", closes_in_s=None, leases=())
+    text = drawn(with_revision(over))
+    assert text.count("come to its end") == 1
+    for word in ("train  ", "propose  ", "this node", "height 15", "round"):
+        assert word not in text
 
 
-@pytest.mark.parametrize("plan", ["finished", "idle"])
-def test_where_nobody_trains_no_step_is_lit(plan: str) -> None:
+def test_before_the_first_head_the_genesis_is_called_by_its_name() -> None:
+    assert "genesis: none promoted yet" in drawn(with_revision(replace(revision(), heads=0)))
+
+
+def test_where_nobody_trains_no_step_is_lit() -> None:
     voting = revision().voting
     assert voting is not None
-    still = replace(revision(), plan=plan, voting=replace(voting, step="idle"))
+    still = replace(revision(), plan="idle", voting=replace(voting, step="idle"))
     text = drawn(with_revision(still))
     assert "○ train  ○ propose  ○ prevote  ○ precommit" in text
     assert "quorum" not in text
