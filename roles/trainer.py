@@ -5,17 +5,22 @@ from typing import cast
 
 import trio
 
+from p2pd.core.decision import PlanState
 from p2pd.core.ids import DecisionId, peer_id
+from p2pd.core.seldom import Seldom
 from p2pd.core.trainer import Abandon, Effect, Event, FetchBase, Train, Trained, Trainer
 from p2pd.core.validator.events import Fetched, Publish
 from p2pd.core.voting.exchange import Inventory
 from p2pd.core.wording import counted
-from p2pd.core.work import TrainJob
+from p2pd.core.work import MILLION, TrainJob, TrainResult
 from p2pd.errors import StoreError, WorkloadError
 from p2pd.ports import Role, RoleView, Services
 from roles import jobs
 
 log = logging.getLogger("p2pd.roles")
+
+TOLD_EVERY_S = 10.0
+"""Of what was trained."""
 
 
 class TrainerRole:
@@ -25,6 +30,7 @@ class TrainerRole:
             services.setting, peer_id(services.key), services.sign, services.decision
         )
         self._training = trio.CancelScope()
+        self._told = Seldom(TOLD_EVERY_S)
 
     def start(self, now_s: float) -> list[Effect]:
         self._machine.previous = self._services.decision
@@ -60,6 +66,7 @@ class TrainerRole:
         with trio.CancelScope() as self._training:
             try:
                 result = await self._services.worker.train(job)
+                self._tell(job, result)
             except WorkloadError as error:
                 log.warning("height %d is not trained: %s", job.height, error)
                 return Trained(job, None, str(error))
@@ -68,6 +75,20 @@ class TrainerRole:
                 return Trained(job, None, "the data directory has no room, or failed")
             return Trained(job, result, "")
         return None
+
+    def _tell(self, job: TrainJob, result: TrainResult) -> None:
+        left_out = self._told.due(trio.current_time())
+        if left_out is None:
+            return
+        more = f"; {counted(left_out, 'lease')} more since the last such line" if left_out else ""
+        log.info(
+            "height %d: %s in %.2f s, loss %.4f%s",
+            job.height,
+            counted(result.samples, "sample"),
+            result.seconds,
+            result.loss / MILLION,
+            more,
+        )
 
     def choices_of(self, value: DecisionId) -> bytes | None:
         return None
@@ -81,6 +102,8 @@ class TrainerRole:
     def view(self) -> RoleView:
         machine = self._machine
         lease = machine.lease
+        if machine.previous.state.plan.state is PlanState.FINISHED:
+            return RoleView("finished", None)
         if lease is None:
             return RoleView("waiting for a lease", None)
         task = machine.task

@@ -15,7 +15,7 @@ from p2pd.core.work import MILLION
 from p2pd.daemon.rates import Flow, Rates
 from p2pd.daemon.watchdog import Lag
 from p2pd.node.lane import Lane
-from p2pd.node.lineage import metric_of, tally
+from p2pd.node.lineage import last_measured, metric_of, tally
 from p2pd.node.node import Node
 from p2pd.node.steps import HeightTimes, Step
 from p2pd.status.snapshot import (
@@ -125,12 +125,8 @@ class Snapshots:
 
 
 def _measured_earlier(lane: Lane) -> MeasuredInfo | None:
-    height = lane.chronicle.last_reported()
-    record = None if height is None else lane.chronicle.record(height)
-    metric = None if record is None else metric_of(lane.chronicle, record.decision)
-    if height is None or metric is None:
-        return None
-    return MeasuredInfo(height=height, metric=metric / MILLION)
+    found = last_measured(lane.chronicle)
+    return None if found is None else MeasuredInfo(height=found[0], metric=found[1] / MILLION)
 
 
 def _times_of(lane: Lane, height: int) -> HeightTimes | None:

@@ -33,3 +33,11 @@ def metric_of(chronicle: Chronicle, decision: Decision) -> int | None:
         if report.content.head == decision.head
     ]
     return median_low(values) if values else None
+
+
+def last_measured(chronicle: Chronicle) -> tuple[int, int] | None:
+    """The newest height that validators have reported on, and the metric of its head in millionths."""
+    height = chronicle.last_reported()
+    record = None if height is None else chronicle.record(height)
+    metric = None if record is None else metric_of(chronicle, record.decision)
+    return None if height is None or metric is None else (height, metric)

@@ -35,6 +35,7 @@ from p2pd.core.talk import (
 from p2pd.errors import RemoteError
 from p2pd.node.catch_up import RECORDS_BYTES
 from p2pd.node.conduct import FAULTS_MOST, Conduct, cost_of, cost_of_answer
+from p2pd.node.diary import Diary
 from p2pd.node.discovery import Discovery, DiscoverySettings, Seed
 from p2pd.node.lane import Lane
 from p2pd.node.patience import PatientLedger
@@ -128,6 +129,7 @@ class Node:
             nursery.start_soon(self.supervision.keep, "discovery", self.discovery.run)
             for lane in self.lanes.values():
                 nursery.start_soon(lane.run)
+                nursery.start_soon(self.supervision.keep, "diary", Diary(lane, log.info).run)
             for task in more:
                 nursery.start_soon(task)
 
