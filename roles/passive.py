@@ -21,6 +21,9 @@ class Follower:
     def next_deadline_s(self) -> float | None:
         return None
 
+    def leave(self) -> tuple[()]:
+        return ()
+
     def is_job(self, effect: object) -> bool:
         return False
 

@@ -31,6 +31,9 @@ class ReducerRole:
     def next_deadline_s(self) -> float | None:
         return self._machine.next_deadline_s()
 
+    def leave(self) -> list[Effect]:
+        return self._machine.leave()
+
     def is_job(self, effect: object) -> bool:
         return isinstance(effect, FetchUpdate | Inspect | Merge)
 

@@ -56,6 +56,10 @@ class ValidatorRole:
     def next_deadline_s(self) -> float | None:
         return self._machine.next_deadline_s()
 
+    def leave(self) -> tuple[()]:
+        """Others find out by its silence in a vote: only a quorum's silence holds anybody up."""
+        return ()
+
     def is_job(self, effect: object) -> bool:
         return isinstance(effect, Job)
 

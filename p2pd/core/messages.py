@@ -28,6 +28,14 @@ class Beacon:
 
 
 @dataclass(frozen=True, slots=True)
+class Leave:
+    """I leave: do not wait for my lease of the scope's height, and do not count on my presence there.
+
+    Nor wait for a lease of the next height, which that presence may have brought, unless I show myself again.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class Update:
     """A trainer's candidate: the result of its lease in the plan of the scope's height."""
 

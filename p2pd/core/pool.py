@@ -13,7 +13,7 @@ from p2pd.core.derive import Setting
 from p2pd.core.gates import lease_behind
 from p2pd.core.ids import ObjectId, PeerId
 from p2pd.core.leases import find_lease
-from p2pd.core.messages import Beacon, Reduction, Release, Report, Update
+from p2pd.core.messages import Beacon, Leave, Reduction, Release, Report, Update
 from p2pd.core.signed import Signed
 from p2pd.core.votes import Vote
 from p2pd.core.voting.evidence import Evidence, check_evidence
@@ -29,6 +29,7 @@ MOST_PER_AUTHOR = {
     "report": 1,
     "evidence": 4,
     "beacon": 1,
+    "leave": 1,
 }
 """Objects of one kind by one author at one height; of votes and proposals the oldest make room."""
 AHEAD_PER_AUTHOR = 8
@@ -88,8 +89,13 @@ class Pool:
         return self.height - 1 if kind in ("reduction", "report") else self.height
 
     def _may_be_late(self, signed: Signed[Any]) -> bool:
-        """An update of the window before, for a lease of which nothing was decided."""
+        """Of the window before: an update for a lease of which nothing was decided; a leave by who has a lease now."""
+        if isinstance(signed.content, Leave):
+            return signed.scope.height == self.height - 1 and self._has_lease(signed.signer)
         return isinstance(signed.content, Update) and find_lease(signed, self.previous) is not None
+
+    def _has_lease(self, peer: PeerId) -> bool:
+        return self.previous.state.plan.lease_of(peer) is not None
 
     def _is_idle_reduction(self, signed: Signed[Any]) -> bool:
         """The height before ended without a merge to hold it against; its author may not have known."""
@@ -109,11 +115,11 @@ class Pool:
             raise RemoteError(f"{signed.kind} by a key that is no validator")
 
     def _check_author(self, signed: Signed[Any]) -> None:
-        content, state = signed.content, self.previous.state
+        content = signed.content
         if isinstance(content, Update):
             lease_behind(self.setting, signed, self.previous)
         elif isinstance(content, Release):
-            if content.plan != self.previous.id or state.plan.lease_of(signed.signer) is None:
+            if content.plan != self.previous.id or not self._has_lease(signed.signer):
                 raise RemoteError("release of a lease that does not exist")
         elif isinstance(content, Reduction):
             if signed.signer not in self._reducers(signed.scope.height):
@@ -121,7 +127,7 @@ class Pool:
         elif isinstance(content, Evidence):
             if check_evidence(self.setting.members(()), content) is None:
                 raise RemoteError("evidence that shows nothing")
-        elif not isinstance(content, Vote | Proposal | Report | Beacon):
+        elif not isinstance(content, Vote | Proposal | Report | Beacon | Leave):
             raise RemoteError(f"a {signed.kind} does not belong to a window")
 
     def _reducers(self, height: int) -> tuple[PeerId, ...]:
@@ -130,12 +136,15 @@ class Pool:
             return state.plan.reducers
         return state.merge.reducers if state.merge is not None else ()
 
-    def _crowded(self) -> bool:
+    def _crowded(self, kind: str) -> bool:
         most = most_present(self.setting.revision.schedule)
-        return sum(one.kind == "beacon" for one in self.held.values()) >= most
+        return sum(one.kind == kind for one in self.held.values()) >= most
 
     def _make_room(self, signed: Signed[Any]) -> bool:
-        if signed.kind == "beacon" and self._crowded():
+        if signed.kind == "beacon" and self._crowded("beacon"):
+            return False
+        # Nobody crowds out the leave of one whose lease is waited for.
+        if signed.kind == "leave" and not self._has_lease(signed.signer) and self._crowded("leave"):
             return False
         same = [
             one.id

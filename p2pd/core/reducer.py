@@ -8,7 +8,7 @@ from p2pd.core.decision import Decision, PlanState
 from p2pd.core.derive import Setting, inputs_hash, merge_job
 from p2pd.core.gates import gate
 from p2pd.core.ids import ArtifactId, PeerId, UpdateId
-from p2pd.core.messages import Beacon, Reduction, Release, Service, Update
+from p2pd.core.messages import Beacon, Leave, Reduction, Service, Update
 from p2pd.core.signed import Signed
 from p2pd.core.validator.events import (
     Adopted,
@@ -83,6 +83,12 @@ class Reducer:
         self._merge_when_over()
         return self._flush()
 
+    def leave(self) -> list[Effect]:
+        """The last call: takes the presence of the open height back."""
+        if self.previous.state.plan.state is not PlanState.FINISHED:
+            self._publish("leave", Leave())
+        return self._flush()
+
     def next_deadline_s(self) -> float | None:
         return self.window.closes_s() if self._drawn() and not self.over else None
 
@@ -113,12 +119,9 @@ class Reducer:
         self.out.append(Publish(self.sign(kind, scope, content)))
 
     def _on_object(self, signed: Signed[Any]) -> None:
-        if not self._drawn():
-            return
-        if isinstance(signed.content, Update):
+        self.window.hear(signed, self.now_s)
+        if self._drawn() and isinstance(signed.content, Update):
             self._on_update(signed)
-        elif isinstance(signed.content, Release) and signed.scope.height == self.window.height:
-            self.window.releases.setdefault(signed.signer, signed)
 
     def _on_update(self, update: Signed[Update]) -> None:
         if self.window.entries_of(update):

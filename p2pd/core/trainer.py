@@ -10,7 +10,7 @@ from typing import assert_never
 from p2pd.core.decision import Decision, Lease, PlanState
 from p2pd.core.derive import Setting
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId
-from p2pd.core.messages import Beacon, Release, Service, Update
+from p2pd.core.messages import Beacon, Leave, Release, Service, Update
 from p2pd.core.signed import Signed
 from p2pd.core.validator.events import Adopted, Fetched, ObjectSeen, Publish
 from p2pd.core.voting.rules import Sign
@@ -113,6 +113,12 @@ class Trainer:
     def tick(self, now_s: float) -> list[Effect]:
         return []
 
+    def leave(self) -> list[Effect]:
+        """The last call: takes the presence of the open height back, and gives its lease up."""
+        if self.previous.state.plan.state is not PlanState.FINISHED:
+            self._publish("leave", Leave())
+        return self._flush()
+
     def next_deadline_s(self) -> float | None:
         return None
 
@@ -168,10 +174,14 @@ class Trainer:
 
     def _enter(self) -> None:
         if self.previous.state.plan.state is not PlanState.FINISHED:
-            scope = self.setting.scope(self.previous.height + 1)
-            self.out.append(Publish(self.sign("beacon", scope, Beacon(Service.TRAIN))))
+            self._publish("beacon", Beacon(Service.TRAIN))
         self._publish_if_ready()
         self._begin()
+
+    def _publish(self, kind: str, content: object) -> None:
+        """Of the open height."""
+        scope = self.setting.scope(self.previous.height + 1)
+        self.out.append(Publish(self.sign(kind, scope, content)))
 
     def _begin(self) -> None:
         """Takes up the lease, and once that is published, what is reserved."""
@@ -256,6 +266,5 @@ class Trainer:
             self.tried = True
         elif task.height == self.previous.state.plan.height:
             self.done = task.height
-            scope = self.setting.scope(task.height)
-            self.out.append(Publish(self.sign("release", scope, Release(task.plan, why[:500]))))
+            self._publish("release", Release(task.plan, why[:500]))
         self._begin()

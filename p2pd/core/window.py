@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Self
+from typing import Any, Self
 
 from p2pd.core.checking import most_present
 from p2pd.core.decision import Decision, PlanState
@@ -13,6 +13,7 @@ from p2pd.core.messages import (
     Beacon,
     Candidate,
     Choices,
+    Leave,
     Release,
     Service,
     Update,
@@ -25,6 +26,11 @@ from p2pd.core.voting.evidence import Evidence
 from p2pd.core.work import FULL, Verdict
 
 SOFT_CLOSE_PERCENT = 80
+LEAVE_HEARD_S = 0.5
+"""For so long a leave must be held before anybody acts on it, so that all have heard it by then. Who tells it to one
+validator alone gains a round at most: that validator acts half a second later, when its own relaying, which takes a
+tenth, has told the others, who then close as it does and miss nobody; where the network loses that, a proposal
+without a beacon that others hold is refused, and the next proposer's is not."""
 GRACE_FLOOR_S = 5.0
 EVIDENCE_PER_DECISION = 4
 
@@ -57,6 +63,9 @@ class Window:
     beacons: dict[PeerId, Signed[Beacon]] = field(default_factory=dict)
     beacons_s: dict[PeerId, float] = field(default_factory=dict)
     releases: dict[PeerId, Signed[Release]] = field(default_factory=dict)
+    leaves: dict[PeerId, Signed[Leave]] = field(default_factory=dict)
+    """Of this height, or of the one before by those who have not shown themselves since."""
+    leaves_s: dict[PeerId, float] = field(default_factory=dict)
     evidence: dict[PeerId, Evidence] = field(default_factory=dict)
     evidence_s: dict[PeerId, float] = field(default_factory=dict)
     """Since when it is held at this height."""
@@ -74,6 +83,8 @@ class Window:
         for update, entry in last.entries.items() if last else ():
             if find_lease(entry.update, previous) is not None:
                 window.entries[update] = entry
+        for leave in last.leaves.values() if last else ():
+            window.add_leave(leave, now_s)
         return window
 
     @property
@@ -84,14 +95,43 @@ class Window:
     def state(self) -> PlanState:
         return self.previous.state.plan.state
 
+    def hear(self, signed: Signed[Any], now_s: float) -> None:
+        """Takes what peers say of themselves: that they are here, give a lease back, or leave."""
+        content, here = signed.content, signed.scope.height == self.height
+        if isinstance(content, Beacon) and here:
+            self.add_beacon(signed, now_s)
+        elif isinstance(content, Release) and here:
+            self.releases.setdefault(signed.signer, signed)
+        elif isinstance(content, Leave):
+            self.add_leave(signed, now_s)
+
     def add_beacon(self, beacon: Signed[Beacon], now_s: float) -> None:
         peer = beacon.signer
         if peer in self.beacons or not may_serve(self.previous.state, peer, self.height):
             return
         self.beacons[peer] = beacon
         self.beacons_s[peer] = now_s
+        if peer in self.leaves and self.leaves[peer].scope.height < self.height:
+            del self.leaves[peer], self.leaves_s[peer]  # it has come back
         if beacon.content.service is Service.TRAIN and self.woken_s is None:
             self.woken_s = now_s
+
+    def add_leave(self, leave: Signed[Leave], now_s: float) -> None:
+        """One of the height before counts where its author was dealt a lease all the same, and has not come back."""
+        peer, height = leave.signer, leave.scope.height
+        if height == self.height - 1:
+            leased = self.previous.state.plan.lease_of(peer) is not None
+            wanted = leased and peer not in self.beacons and peer not in self.leaves
+        else:
+            held = self.leaves.get(peer)
+            wanted = height == self.height and (held is None or held.scope.height < height)
+        if wanted:
+            self.leaves[peer], self.leaves_s[peer] = leave, now_s
+
+    def _left_s(self, peer: PeerId) -> float | None:
+        """From when on its leave counts."""
+        heard_s = self.leaves_s.get(peer)
+        return None if heard_s is None else heard_s + LEAVE_HEARD_S
 
     def add_evidence(self, evidence: Evidence, now_s: float) -> bool:
         """False for what is known, or was acted on."""
@@ -125,15 +165,21 @@ class Window:
             return
         roster = self.previous.state.plan.roster
         total = sum(lease.samples for lease in roster)
-        done = sum(lease.samples for lease in roster if self._settled(lease.peer, released=False))
+        done = sum(lease.samples for lease in roster if self._delivered(lease.peer))
         if total and done * 100 >= total * SOFT_CLOSE_PERCENT:
             self.mostly_delivered_s = now_s
 
-    def _settled(self, peer: PeerId, *, released: bool) -> bool:
+    def _delivered(self, peer: PeerId) -> bool:
         entry = self.entry_of(peer)
-        if entry is not None:
-            return entry.verdict is not None or entry.fetch is Fetch.FAILED
-        return released and peer in self.releases
+        return entry is not None and (entry.verdict is not None or entry.fetch is Fetch.FAILED)
+
+    def _settled_s(self, peer: PeerId) -> float | None:
+        """From when on nobody waits for a lease; None while there is more to wait for."""
+        if (
+            self.entry_of(peer) is not None
+        ):  # an update that came counts, whatever else its author says
+            return self.opened_s if self._delivered(peer) else None
+        return self.opened_s if peer in self.releases else self._left_s(peer)
 
     def closes_s(self) -> float | None:
         """When this window is over by what is held now; None while only messages can end it."""
@@ -142,14 +188,14 @@ class Window:
             return None
         if self.state is PlanState.IDLE:
             return None if self.woken_s is None else self.woken_s + schedule.settle_ms / 1000
-        roster = self.previous.state.plan.roster
-        if all(self._settled(lease.peer, released=True) for lease in roster):
-            return self.opened_s
-        deadline_s = self.opened_s + schedule.deadline_ms / 1000
-        if self.mostly_delivered_s is None:
-            return deadline_s
-        taken_s = self.mostly_delivered_s - self.opened_s
-        return min(deadline_s, self.opened_s + 1.5 * taken_s)
+        due_s = [self.opened_s + schedule.deadline_ms / 1000]
+        if self.mostly_delivered_s is not None:
+            due_s.append(self.opened_s + 1.5 * (self.mostly_delivered_s - self.opened_s))
+        leases_s = [self._settled_s(lease.peer) for lease in self.previous.state.plan.roster]
+        settled_s = [at_s for at_s in leases_s if at_s is not None]
+        if len(settled_s) == len(leases_s):
+            due_s.append(max(settled_s))
+        return min(due_s)
 
     def candidates(self, disputed: frozenset[bytes]) -> tuple[Candidate, ...]:
         """The cohort as this validator would propose it: one update per lease, ascending by update id."""
@@ -164,8 +210,14 @@ class Window:
                 best[place] = Candidate(entry.update, verdict, FULL)
         return tuple(sorted(best.values(), key=lambda candidate: candidate.update.id))
 
-    def presence(self) -> tuple[Signed[Beacon], ...]:
-        return tuple(self.beacons[peer] for peer in sorted(self.beacons))
+    def presence(self, now_s: float) -> tuple[Signed[Beacon], ...]:
+        """As this validator would propose it: without those that have left."""
+        here = [peer for peer in sorted(self.beacons) if not self._has_left(peer, now_s)]
+        return tuple(self.beacons[peer] for peer in here)
+
+    def _has_left(self, peer: PeerId, now_s: float) -> bool:
+        left_s = self._left_s(peer)
+        return left_s is not None and now_s >= left_s
 
     def evidence_held(self) -> tuple[Evidence, ...]:
         """Evidence for the next decision; that of heights to come waits."""
@@ -193,7 +245,10 @@ class Window:
         absent = [
             Reason(ReasonKind.ABSENT, peer, 0)
             for peer in sorted(self.beacons)
-            if self.beacons_s[peer] <= limit_s and peer not in present and not full
+            if self.beacons_s[peer] <= limit_s
+            and peer not in present
+            and peer not in self.leaves  # also before it counts: whoever proposed heard it first
+            and not full
         ]
         accused = {accusation(evidence).signer for evidence in choices.evidence}
         ignored = [

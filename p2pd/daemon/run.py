@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -55,10 +55,28 @@ workload_log = logging.getLogger("p2pd.workload")
 
 LEAVE_S = 9.0
 """A clean end may take so long; then the process ends all the same: within ten seconds."""
+TELL_S = 1.0
+"""Of that, for telling others."""
 PUT_OFF_S = 2.0
 """Of that, for storing what could wait."""
 OK, FAILED, USAGE = 0, 1, 2
 """Exit statuses."""
+
+
+@dataclass(slots=True)
+class Departure:
+    """How a signal ends this process: its node says so first, if it runs by then."""
+
+    life: trio.CancelScope = field(default_factory=trio.CancelScope)
+    begun: trio.Event = field(default_factory=trio.Event)
+    node: Node | None = None
+
+    async def run(self) -> None:
+        await self.begun.wait()
+        if self.node is not None:
+            with trio.move_on_after(TELL_S):
+                await self.node.leave()
+        self.life.cancel()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +119,12 @@ async def _serve(given: Given, directory: DataDirectory, folding: Folding) -> in
     failures: list[P2pError] = []
     try:
         async with trio.open_nursery() as nursery:
-            life = trio.CancelScope()
+            departure = Departure()
             nursery.start_soon(folding.run)
-            await nursery.start(_heed_signals, life)
-            with life:
-                await _run_node(given, directory)
+            nursery.start_soon(departure.run)
+            await nursery.start(_heed_signals, departure)
+            with departure.life:
+                await _run_node(given, directory, departure)
             nursery.cancel_scope.cancel()
     except* P2pError as group:
         failures += _leaves(group)
@@ -124,8 +143,8 @@ def _leaves(group: BaseExceptionGroup[P2pError]) -> list[P2pError]:
     return found
 
 
-async def _heed_signals(life: trio.CancelScope, *, task_status: trio.TaskStatus[None]) -> None:
-    """The first signal ends life, cleanly; a second one ends the process at once, and so does time.
+async def _heed_signals(departure: Departure, *, task_status: trio.TaskStatus[None]) -> None:
+    """With the first signal the node departs, cleanly; a second one ends the process at once, and so does time.
 
     At once means: the kernel and the ends of their pipes see to the subprocesses.
     """
@@ -133,17 +152,17 @@ async def _heed_signals(life: trio.CancelScope, *, task_status: trio.TaskStatus[
     with patience, trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         task_status.started()
         async for number in signals:
-            if life.cancel_called:
+            if departure.begun.is_set():
                 os._exit(128 + number)
             log.info("leaving on %s", signal.Signals(number).name)
-            life.cancel()
+            departure.begun.set()
             patience.deadline = trio.current_time() + LEAVE_S
     if patience.cancelled_caught:
         log.error("not ready to leave after %g s: ending all the same", LEAVE_S)
         os._exit(FAILED)
 
 
-async def _run_node(given: Given, directory: DataDirectory) -> None:
+async def _run_node(given: Given, directory: DataDirectory, departure: Departure) -> None:
     config = given.config
     async with AsyncExitStack() as stack:
         opened = open_ledger(directory, given.genesis.genesis)
@@ -182,6 +201,7 @@ async def _run_node(given: Given, directory: DataDirectory) -> None:
         if given.revision is not None:
             node.add(given.revision)
             await _import_head(given, blobs)
+        departure.node = node
         await _serve_node(given, directory, node, transport)
 
 
@@ -247,7 +267,7 @@ async def _until_left(node: Node, *more: Callable[[], Awaitable[None]]) -> None:
         await node.run(*more)
     finally:
         with trio.move_on_after(PUT_OFF_S, shield=True):  # a full disk would take for ever
-            await node.leave()
+            await node.store()
 
 
 def _has_seat(given: Given, peer: PeerId) -> bool:

@@ -9,7 +9,7 @@ import trio
 from p2pd.core.artifact import CHUNK_BYTES
 from p2pd.core.decision import PlanState
 from p2pd.core.ids import PeerId, RevisionId
-from p2pd.core.messages import Release, Update
+from p2pd.core.messages import Leave, Release, Update
 from p2pd.core.voting.events import View
 from p2pd.core.work import MILLION
 from p2pd.daemon.rates import Flow, Rates
@@ -251,8 +251,8 @@ def _leases(lane: Lane) -> tuple[LeaseInfo, ...]:
     for signed in lane.pool.held.values():
         if isinstance(signed.content, Update):
             said[signed.signer] = "announced"
-        elif isinstance(signed.content, Release):
-            said[signed.signer] = "released"
+        elif isinstance(signed.content, Release | Leave):
+            said.setdefault(signed.signer, "released")
     return tuple(
         LeaseInfo(
             peer=lease.peer.hex(),

@@ -51,6 +51,14 @@ async def drive(role: Role, inbox: Inbox[object]) -> None:
                 await _tick_if_due(role, inbox, nursery)
 
 
+async def say_leave(role: Role) -> bool:
+    """Carries out the last effects of a role that is not driven any more. False: there are none."""
+    effects = role.leave()
+    for effect in effects:
+        await role.carry_out(effect)
+    return bool(effects)
+
+
 async def _tick_if_due(role: Role, inbox: Inbox[object], nursery: trio.Nursery) -> None:
     deadline_s, now_s = role.next_deadline_s(), trio.current_time()
     if deadline_s is not None and deadline_s <= now_s:

@@ -26,7 +26,7 @@ from p2pd.errors import NoRoomError, RemoteError, StoreError, UnreachableError
 from p2pd.node.asking import ask_for_choices
 from p2pd.node.catch_up import OWN_S, CatchUp
 from p2pd.node.chronicle import Chronicle
-from p2pd.node.driver import Inbox, drive
+from p2pd.node.driver import Inbox, drive, say_leave
 from p2pd.node.fork_watch import ForkWatch
 from p2pd.node.heads import KEPT_HEADS, Heads
 from p2pd.node.hub import Hub
@@ -72,6 +72,7 @@ class Lane:
         self._kept: set[ArtifactId] = set()
         """Pinned until the open height is adopted."""
         self._adopting = trio.Lock()
+        self._until_left = trio.CancelScope()
         self.forks = ForkWatch(self.chronicle, setting, hub.transport)
         self._catch_up = CatchUp(self, hub.transport, self.forks)
         self._neighbours = Neighbours(hub.transport)
@@ -263,7 +264,14 @@ class Lane:
             nursery.start_soon(keep, "reports", self._reports.run)
             nursery.start_soon(keep, "relaying", self._relays.run)
             with self._hub.supervision.vital(f"role {self._plugin.name}"):
-                await self._serve()
+                with self._until_left:
+                    await self._serve()
+                await trio.sleep_forever()
+
+    async def leave(self) -> bool:
+        """Ends what the role does, and lets it say so. False: there was nothing to say."""
+        self._until_left.cancel()
+        return await say_leave(self.role)
 
     async def _serve(self) -> None:
         """Until a fork is found: then this node only tells others what it holds."""
@@ -371,10 +379,8 @@ class Lane:
 
     def _tell_validators(self) -> None:
         votes = self.role.holdings()
-        if votes is None:
-            return
-        message = self._holdings(votes)
-        self._neighbours.tell_validators(message)
+        if votes is not None:
+            self._neighbours.tell_validators(self._holdings(votes))
 
     def _holdings(self, votes: exchange.Inventory, purpose: Purpose | None = None) -> bytes:
         if purpose is None:

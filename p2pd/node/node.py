@@ -95,6 +95,7 @@ class Node:
         """Why objects were refused, by the first words of the reason."""
         self.joined = trio.Event()
         """It has met somebody."""
+        self._open = False
         self.conduct = Conduct(peer_id(seat.key) for seat in genesis.validators)
         secret = self.signer.sign(b"p2pd private samples" + genesis.network)
         self.private_seed = int.from_bytes(digest("private-seed", secret)[:8])
@@ -124,6 +125,7 @@ class Node:
         """Runs the transport, all lanes and what else the composition root adds, until cancelled."""
         for lane in self.lanes.values():
             await lane.open()
+        self._open = True
         async with trio.open_nursery() as nursery:
             await nursery.start(self._serve_links)
             nursery.start_soon(self.supervision.keep, "discovery", self.discovery.run)
@@ -134,6 +136,15 @@ class Node:
                 nursery.start_soon(task)
 
     async def leave(self) -> None:
+        """Ends its roles, lets them say so, and waits until it has arrived. To be called before run is cancelled.
+
+        Some links may take for ever: the caller owns the deadline.
+        """
+        said = [await lane.leave() for lane in self.lanes.values()] if self._open else []
+        if any(said):
+            await self.transport.drain()
+
+    async def store(self) -> None:
         """Stores what was only put off. To be called once run was cancelled."""
         for lane in self.lanes.values():
             await lane.chronicle.save_reports()

@@ -70,7 +70,8 @@ class End:
         """Requests of the other side that this side works on."""
         self._network = owner.network
         self._under_way_bytes = 0
-        self._last_s = 0.0
+        self.last_s = 0.0
+        """When all messages have arrived that are under way, those aside that another overtakes."""
         self._severed_since_s: float | None = None
 
     def send(self, message: bytes) -> bool:
@@ -82,7 +83,7 @@ class End:
         now_s = self._network.clock.true_s
         at_s = now_s + fate.delay_s
         if not fate.overtaken:
-            at_s = self._last_s = max(at_s, self._last_s)
+            at_s = self.last_s = max(at_s, self.last_s)
         self._under_way_bytes += len(message)
         self.other.owner.post(at_s, partial(self._arrive, message, first=True))
         if fate.again_s is not None:
@@ -123,7 +124,7 @@ class End:
         """Closes this side, and lets the other one know when it can."""
         self.close(why)
         after_s = IDLE_S if silent or self._blocked() else self._throw().delay_s
-        at_s = max(self._network.clock.true_s + after_s, self._last_s)
+        at_s = max(self._network.clock.true_s + after_s, self.last_s)
         told = "nothing heard of it" if silent or self._blocked() else why
         self.other.owner.post(at_s, partial(self.other.close, told))
 

@@ -162,6 +162,11 @@ class MemoryTransport:
         end = self.ends.get(peer)
         return end is not None and end.send(message)
 
+    async def drain(self) -> None:
+        """What was lost, and what another message overtook, is not waited for."""
+        last_s = max((end.last_s for end in self.ends.values()), default=0.0)
+        await pause(max(0.0, last_s - self.network.clock.true_s))
+
     async def request(self, peer: PeerId, message: bytes, *, limit_bytes: int) -> bytes:
         await trio.lowlevel.checkpoint()
         _check_size(message)

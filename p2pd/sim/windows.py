@@ -11,9 +11,10 @@ from p2pd.core.decision import Decision, PlanState
 from p2pd.core.derive import Setting
 from p2pd.core.encoding import decode
 from p2pd.core.ids import ObjectId, PeerId
-from p2pd.core.messages import Choices, Release, Update
+from p2pd.core.messages import Choices, Leave, Release, Update
 from p2pd.core.signed import Signed
 from p2pd.core.votes import Step, Vote
+from p2pd.core.window import LEAVE_HEARD_S
 from p2pd.sim.clock import SKEW_MOST
 from p2pd.wire.signatures import verify
 
@@ -35,6 +36,8 @@ class Windows:
     """When each honest validator entered a height first."""
     settled: dict[int, dict[PeerId, float]] = field(default_factory=dict)
     """When the first honest validator heard of a trainer's update or release, by height."""
+    left: dict[int, dict[PeerId, float]] = field(default_factory=dict)
+    """When the first honest validator heard that a peer leaves, by height."""
     counted: set[ObjectId] = field(default_factory=set)
     hasty: set[int] = field(default_factory=set)
     """Heights at which it was said already."""
@@ -49,6 +52,9 @@ class Windows:
         if isinstance(signed.content, Update | Release):
             heard = self.settled.setdefault(signed.scope.height, {})
             heard.setdefault(signed.signer, self.now_s())
+        elif isinstance(signed.content, Leave):
+            left = self.left.setdefault(signed.scope.height, {})
+            left.setdefault(signed.signer, self.now_s())
 
     def on_sent(self, signed: Signed[Any]) -> None:
         """Called with each vote of an honest validator: nobody is for a decision before any window is over."""
@@ -67,7 +73,7 @@ class Windows:
         now_s, heard = self.now_s(), self.settled.get(height, {})
         first_s = min(opened_s.values(), default=now_s)
         roster = decision.state.plan.roster
-        if all(lease.peer in heard for lease in roster):
+        if all(lease.peer in heard or self._has_left(height, lease.peer) for lease in roster):
             return True
         deadline_s = self.setting.revision.schedule.deadline_ms / 1000
         if now_s >= first_s + deadline_s / (1.0 + SKEW_MOST):
@@ -81,6 +87,14 @@ class Windows:
                 last_s = max(opened_s.values(), default=now_s)
                 return now_s >= last_s + 1.5 * max(0.0, at_s - last_s)
         return False
+
+    def _has_left(self, height: int, peer: PeerId) -> bool:
+        """By the fastest clock; at this height, or at the one before by one that has a lease all the same."""
+        first_s = min(self.opened_s.get(height, {}).values(), default=self.now_s())
+        left = [self.left.get(one, {}).get(peer) for one in (height - 1, height)]
+        since_s = [max(first_s, at_s) for at_s in left if at_s is not None]
+        counts_s = LEAVE_HEARD_S / (1.0 + SKEW_MOST)
+        return bool(since_s) and self.now_s() >= min(since_s) + counts_s
 
     def on_decision(self, decision: Decision) -> None:
         """I3, I7: what a decision counts was signed for its window, by who it says, and counts once."""

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from p2pd.core.encoding import decode
 from p2pd.core.hello import PeerRecord
 from p2pd.core.ids import NetworkId, PublicKey
-from p2pd.core.messages import Beacon, Choices, Reduction, Release, Report, Update
+from p2pd.core.messages import Beacon, Choices, Leave, Reduction, Release, Report, Update
 from p2pd.core.signed import Scope, Signed, T, message_of
 from p2pd.core.votes import Certificate, Vote
 from p2pd.core.voting.evidence import Evidence
@@ -23,6 +23,7 @@ KINDS: dict[str, tuple[type, int]] = {
     "update": (Update, 2 * 1024),
     "beacon": (Beacon, 1024),
     "release": (Release, 4 * 1024),
+    "leave": (Leave, 1024),
     "reduction": (Reduction, 256 * 1024),
     "report": (Report, 1024),
     "evidence": (Evidence, 1000 * 1024),

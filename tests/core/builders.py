@@ -14,6 +14,7 @@ from p2pd.core.messages import (
     Candidate,
     ChoiceKind,
     Choices,
+    Leave,
     Reduction,
     Release,
     Service,
@@ -83,6 +84,10 @@ def update(
 def release(previous: Decision, who: Ed25519Signer, setting: Setting = SETTING) -> Signed[Release]:
     content = Release(previous.id, "out of memory")
     return seal(who, "release", setting.scope(previous.height + 1), content)
+
+
+def leave(height: int, who: Ed25519Signer, setting: Setting = SETTING) -> Signed[Leave]:
+    return seal(who, "leave", setting.scope(height), Leave())
 
 
 def prevote(

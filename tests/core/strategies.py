@@ -20,6 +20,7 @@ from p2pd.core.messages import (
     Beacon,
     Candidate,
     Choices,
+    Leave,
     Reduction,
     Release,
     Report,
@@ -64,11 +65,11 @@ TALKS: tuple[type, ...] = (
     GetChoices, GetFarthest,
 )  # fmt: skip
 CONTENTS: tuple[Any, ...] = (
-    Vote, Proposal, Update, Beacon, Release, Reduction, Report, PeerRecord,
+    Vote, Proposal, Update, Beacon, Release, Leave, Reduction, Report, PeerRecord,
 )  # fmt: skip
 SIGNED: tuple[Any, ...] = (
     Signed[Vote], Signed[Proposal], Signed[Update], Signed[Beacon], Signed[Release],
-    Signed[Reduction], Signed[Report], Signed[PeerRecord],
+    Signed[Leave], Signed[Reduction], Signed[Report], Signed[PeerRecord],
 )  # fmt: skip
 KINDS: tuple[Any, ...] = (
     *TALKS, *CONTENTS, *SIGNED, Records, Peers, Hello, Manifest, Choices,

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from p2pd.core.checking import most_present
 from p2pd.core.decision import Decision
 from p2pd.core.hello import PeerRecord
 from p2pd.core.ids import NetworkId, RevisionId, TermId
@@ -25,6 +26,7 @@ from tests.core.builders import (
     beacon,
     choices,
     follow,
+    leave,
     prevote,
     reduction,
     release,
@@ -64,6 +66,7 @@ BELONGING: dict[str, Signed[Any]] = {
     "update": update(DEALT, TRAINERS[0]),
     "release": release(DEALT, TRAINERS[0]),
     "beacon": beacon(HEIGHT, STRANGER),
+    "leave": leave(HEIGHT, STRANGER),
     "evidence": evidence(HEIGHT, VALIDATORS[0], two_faces(HEIGHT, VALIDATORS[1])),
     "reduction": reduction(DEALT, REDUCERS[0], NEXT.merged, bytes(32)),  # type: ignore[arg-type]
 }
@@ -138,7 +141,7 @@ def test_i03_an_object_that_is_not_its_authors_to_send_is_refused(name: str) -> 
 
 def test_i03_what_comes_late_is_neither_held_nor_blamed() -> None:
     here = pool(NEXT)
-    for name in ("vote", "proposal", "update", "release", "beacon"):
+    for name in ("vote", "proposal", "update", "release", "beacon", "leave"):
         assert here.admit(BELONGING[name]) is Admission.LATE
     assert here.held == {}
 
@@ -196,6 +199,26 @@ def test_i09_a_crowd_of_beacons_has_its_limit() -> None:
     most = 2 * SETTING.revision.schedule.max_roster + 64
     crowd = [beacon(HEIGHT, key(f"crowd {n}")) for n in range(most + 1)]
     assert [here.admit(one) for one in crowd] == [Admission.NEW] * most + [Admission.FULL]
+
+
+def test_i09_a_crowd_of_leaves_has_its_limit_and_drowns_no_leave_of_one_with_a_lease() -> None:
+    here = pool()
+    most = most_present(SETTING.revision.schedule)
+    crowd = [leave(HEIGHT, key(f"crowd {n}")) for n in range(most + 1)]
+    assert [here.admit(one) for one in crowd] == [Admission.NEW] * most + [Admission.FULL]
+    assert here.admit(leave(HEIGHT, TRAINERS[0])) is Admission.NEW
+
+
+def test_a_leave_of_the_height_before_is_kept_and_taken_where_its_author_has_a_lease() -> None:
+    here, gone = pool(), leave(HEIGHT, TRAINERS[0])
+    for one in (gone, leave(HEIGHT, STRANGER)):
+        assert here.admit(one) is Admission.NEW
+    here.advance(NEXT)
+    assert here.inventory() == (gone.id,)
+    late = pool(NEXT)
+    assert late.admit(leave(HEIGHT, STRANGER)) is Admission.LATE
+    assert late.admit(gone) is Admission.NEW
+    assert late.admit(leave(HEIGHT - 1, TRAINERS[1])) is Admission.LATE
 
 
 def test_an_object_of_the_next_height_waits_and_comes_back() -> None:

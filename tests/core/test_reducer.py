@@ -2,7 +2,7 @@ from typing import Any
 
 from p2pd.core.decision import Decision
 from p2pd.core.derive import inputs_hash, merge_job
-from p2pd.core.messages import Beacon, Reduction, Service
+from p2pd.core.messages import Beacon, Leave, Reduction, Service
 from p2pd.core.reducer import Reducer, with_other_head
 from p2pd.core.signed import Signed
 from p2pd.core.validator.events import (
@@ -16,6 +16,7 @@ from p2pd.core.validator.events import (
     ObjectSeen,
     Publish,
 )
+from p2pd.core.window import LEAVE_HEARD_S
 from p2pd.core.work import Inspection, Verdict
 from p2pd.wire.envelope import seal
 from tests.core.builders import (
@@ -23,8 +24,10 @@ from tests.core.builders import (
     SETTING,
     TRAINERS,
     all_present,
+    beacon,
     choices,
     follow,
+    leave,
     release,
     running,
     update,
@@ -171,3 +174,32 @@ def test_a_lying_reducer_names_another_head() -> None:
     assert lie.inputs == merge.inputs
     assert lie.merged != merged_of(merge)
     assert lie.merged.measured == merged_of(merge).measured
+
+
+def test_it_merges_what_there_is_once_the_others_have_left() -> None:
+    machine = reducer()
+    machine.resume(())
+    effects = show(machine, UPDATES[0], leave(2, TRAINERS[1]))
+    assert not machine.over
+    due_s = machine.next_deadline_s()
+    assert due_s == 1.0 + LEAVE_HEARD_S
+    effects = machine.tick(due_s)
+    assert [len(one.job.inputs) for one in effects if isinstance(one, Merge)] == [1]
+
+
+def test_it_knows_who_left_before_it_was_drawn() -> None:
+    machine = reducer(running(trainers=2))
+    machine.resume(())
+    show(machine, leave(2, TRAINERS[1]))
+    machine.handle(Adopted(SECOND), 2.0)
+    assert set(machine.window.leaves) == {TRAINERS[1].peer}
+    show(machine, beacon(3, TRAINERS[1]), now_s=2.1)
+    assert machine.window.leaves == {}
+
+
+def test_it_leaves_the_open_height() -> None:
+    machine = reducer()
+    machine.resume(())
+    (effect,) = machine.leave()
+    assert isinstance(effect, Publish)
+    assert (effect.signed.content, effect.signed.scope) == (Leave(), SETTING.scope(2))

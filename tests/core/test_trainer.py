@@ -2,7 +2,7 @@ from typing import Any
 
 from p2pd.core.decision import Decision
 from p2pd.core.ids import ArtifactId, digest
-from p2pd.core.messages import Beacon, Release, Service, Update
+from p2pd.core.messages import Beacon, Leave, Release, Service, Update
 from p2pd.core.signed import Signed
 from p2pd.core.trainer import Abandon, FetchBase, Train, Trained, Trainer
 from p2pd.core.validator.events import Adopted, Fetched, Publish
@@ -17,6 +17,7 @@ from tests.core.builders import (
     choices,
     follow,
     running,
+    setting_of,
     update,
 )
 
@@ -121,3 +122,22 @@ def test_one_lease_is_trained_once() -> None:
     assert machine.handle(Fetched(FIRST.head, here=True), 2.0) == []
     assert said(machine.handle(Trained(train.job, RESULT, ""), 5.0))
     assert machine.handle(Trained(train.job, RESULT, ""), 6.0) == []
+
+
+def test_it_leaves_the_open_height() -> None:
+    machine, _ = at_work()
+    machine.handle(Adopted(SECOND), 2.0)
+    (effect,) = machine.leave()
+    assert isinstance(effect, Publish)
+    assert (effect.signed.kind, effect.signed.scope) == ("leave", SETTING.scope(SECOND.height + 1))
+    assert effect.signed.content == Leave()
+
+
+def test_it_leaves_a_finished_revision_without_a_word() -> None:
+    setting = setting_of(end_heads=1)
+    dealt = running(1, 0, setting)
+    ended = follow(dealt, choices(dealt, [update(dealt, ME, setting)]), setting)
+    machine = trainer(ended)
+    machine.setting = setting
+    assert machine.resume(()) == []
+    assert machine.leave() == []

@@ -174,11 +174,11 @@ def test_a_beacon_counts_once_and_not_from_quarantine() -> None:
     row = replace(newcomer(STRANGER.peer, SETTING.revision.schedule), quarantined_until=9)
     here = window(replace(GENESIS, state=replace(GENESIS.state, standing=(row,))))
     here.add_beacon(beacon(1, STRANGER), OPENED_S)
-    assert (here.presence(), here.closes_s()) == ((), None)
+    assert (here.presence(OPENED_S), here.closes_s()) == ((), None)
     first = beacon(1, TRAINERS[0])
     here.add_beacon(first, OPENED_S)
     here.add_beacon(beacon(1, TRAINERS[0], Service.REDUCE), OPENED_S + 1)
-    assert here.presence() == (first,)
+    assert here.presence(OPENED_S + 1) == (first,)
     assert here.beacons_s[TRAINERS[0].peer] == OPENED_S
 
 

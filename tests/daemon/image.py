@@ -17,7 +17,7 @@ from p2pd.daemon.files import read_genesis
 from p2pd.daemon.logs import start_logging
 from p2pd.daemon.publish import head_file_of
 from p2pd.daemon.render import node_toml
-from p2pd.daemon.run import _gather, _run_node
+from p2pd.daemon.run import Departure, _gather, _run_node
 from p2pd.daemon.settings import load_node
 from p2pd.errors import P2pError, StoreError
 from p2pd.io.blobs import FileBlobStore
@@ -108,7 +108,7 @@ def _start(image: Image, copy_to: Path | None) -> dict[str, Any]:
         async def main() -> dict[str, Any]:
             with trio.fail_after(LIMIT_S):
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(_run_node, given, directory)
+                    nursery.start_soon(_run_node, given, directory, Departure())
                     status = await _answer(directory.path)
                     if copy_to is not None:
                         image.copy(copy_to)

@@ -13,10 +13,11 @@ run.LEAVE_S = 0.3
 
 async def main():
     async with trio.open_nursery() as nursery:
-        life = trio.CancelScope()
-        await nursery.start(run._heed_signals, life)
+        departure = run.Departure()
+        nursery.start_soon(departure.run)
+        await nursery.start(run._heed_signals, departure)
         print("ready", flush=True)
-        with life, trio.CancelScope(shield=True):
+        with departure.life, trio.CancelScope(shield=True):
             await trio.sleep_forever()
 
 trio.run(main)

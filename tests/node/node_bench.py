@@ -57,6 +57,9 @@ class Listener:
     def is_job(self, effect: object) -> bool:
         return False
 
+    def leave(self) -> tuple[()]:
+        return ()
+
     async def carry_out(self, effect: object) -> None: ...
 
     def choices_of(self, value: DecisionId) -> bytes | None:

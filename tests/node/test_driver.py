@@ -43,6 +43,9 @@ class Script:
     def next_deadline_s(self) -> float | None:
         return self.deadlines[0] if self.deadlines else None
 
+    def leave(self) -> list[str]:
+        return self.on.get("leave", [])
+
     def is_job(self, effect: object) -> bool:
         return str(effect).startswith("job")
 

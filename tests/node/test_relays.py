@@ -62,6 +62,9 @@ class Wire:
     async def connect(self, address: str, peer: PeerId | None) -> NoReturn:
         raise AssertionError
 
+    async def drain(self) -> NoReturn:
+        raise AssertionError
+
     async def request(self, peer: PeerId, message: bytes, *, limit_bytes: int) -> NoReturn:
         raise AssertionError
 

@@ -345,6 +345,21 @@ async def stopping_closes_every_link(make: Make) -> None:
             assert len(other.seen.disconnections) == 1
 
 
+async def what_was_sent_before_draining_arrives_though_the_transport_stops(make: Make) -> None:
+    async with running(*pair(make)) as (alice, bob):
+        await alice.dial(bob)
+        await bob.seen.until(lambda seen: bool(seen.connections))
+        sent = [bytes([n]) * 50_000 for n in range(8)]
+        for message in sent:
+            assert alice.transport.send(bob.peer, message)
+        assert alice.transport.send(bob.peer, b"patient", patient=True)
+        await alice.transport.drain()
+        await alice.stop()
+        await bob.seen.until(lambda seen: bool(seen.disconnections))
+        assert bob.seen.messages == [*sent, b"patient"]
+        await bob.transport.drain()  # nobody to wait for
+
+
 async def a_peer_that_comes_back_is_linked_anew(make: Make) -> None:
     async with running(*pair(make)) as (alice, bob):
         await alice.dial(bob)
@@ -380,5 +395,6 @@ CONTRACT = (
     a_disconnect_is_told_once_on_each_side_with_its_reason,
     a_disconnected_peer_can_be_dialled_again,
     stopping_closes_every_link,
+    what_was_sent_before_draining_arrives_though_the_transport_stops,
     a_peer_that_comes_back_is_linked_anew,
 )

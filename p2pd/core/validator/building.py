@@ -19,6 +19,7 @@ def build(
     desk: Desk,
     objections: Sequence[Signed[Vote]],
     reductions: Mapping[tuple[int, PeerId], Signed[Reduction]],
+    now_s: float,
 ) -> Choices:
     """Choices that pass the objective checks; objections are prevotes of this height for nil."""
     setting, window, previous = desk.setting, desk.window, desk.previous
@@ -37,7 +38,7 @@ def build(
     return Choices(
         kind,
         cohort,
-        window.presence(),
+        window.presence(now_s),
         _judgeable(previous, reductions),
         window.evidence_held(),
         grounds,

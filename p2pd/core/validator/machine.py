@@ -12,14 +12,7 @@ from p2pd.core.derive import UNDECIDED, merge_job
 from p2pd.core.encoding import encode
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId, UpdateId, peer_id, short
 from p2pd.core.leases import find_lease
-from p2pd.core.messages import (
-    Beacon,
-    Choices,
-    Reduction,
-    Release,
-    Report,
-    Update,
-)
+from p2pd.core.messages import Choices, Reduction, Report, Update
 from p2pd.core.signed import Signed
 from p2pd.core.validator.body import dump_body
 from p2pd.core.validator.building import build
@@ -194,16 +187,13 @@ class Validator:
             self._on_reduction(signed)
         if isinstance(content, Update):
             self._on_update(signed)
+        self.window.hear(signed, self.now_s)
         if signed.scope != self.seat.setting.scope(self.window.height):
             return
         if isinstance(content, Vote):
             self._vote(voting.VoteSeen(signed))
         elif isinstance(content, Proposal):
             self._vote(voting.ProposalSeen(signed))
-        elif isinstance(content, Beacon):
-            self.window.add_beacon(signed, self.now_s)
-        elif isinstance(content, Release):
-            self.window.releases.setdefault(signed.signer, signed)
         elif isinstance(content, Evidence):
             hear_accusation(self.seat, self.window, content, self.now_s)
 
@@ -377,7 +367,7 @@ class Validator:
 
     def _build(self, round_: int) -> Choices:
         objections = [each.vote for each in self.votes.objections()] if round_ > 0 else []
-        return build(self.desk, objections, self.reductions)
+        return build(self.desk, objections, self.reductions, self.now_s)
 
     # The end of a height
 

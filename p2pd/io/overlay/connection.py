@@ -149,6 +149,16 @@ class Connection:
         if data and self.ending is None:
             self.write(CONTROL_STREAM, data, last=False)
 
+    async def drain(self) -> None:
+        """Returns once all control messages are acknowledged, or the connection is over."""
+        self.say_put_off()
+        while self.ending is None and self.quic.stream_backlog_bytes(CONTROL_STREAM):
+            acknowledged = self._writers[CONTROL_STREAM] = trio.Event()
+            try:
+                await acknowledged.wait()
+            finally:
+                self._writers.pop(CONTROL_STREAM, None)
+
     async def ping(self) -> None:
         """Returns when the other side has answered, or the connection is over."""
         if self.ending is not None:

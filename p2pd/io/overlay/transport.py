@@ -109,6 +109,11 @@ class QuicTransport:
         connection = self._links.get(peer)
         return connection is not None and connection.send_control(message, patient=patient)
 
+    async def drain(self) -> None:
+        async with trio.open_nursery() as nursery:
+            for connection in self._links.values():
+                nursery.start_soon(connection.drain)
+
     async def request(self, peer: PeerId, message: bytes, *, limit_bytes: int) -> bytes:
         connection = self._links.get(peer)
         if connection is None:
