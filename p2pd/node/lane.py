@@ -12,7 +12,7 @@ from p2pd.core.chain import check_certified, check_derived, check_jump
 from p2pd.core.decision import Decision, Record
 from p2pd.core.derive import Setting, genesis_decision
 from p2pd.core.gates import largest_artifact_bytes
-from p2pd.core.ids import ArtifactId, DecisionId, PeerId, PublicKey, short
+from p2pd.core.ids import ArtifactId, DecisionId, PeerId, PublicKey
 from p2pd.core.messages import Choices, Update
 from p2pd.core.pool import Admission, Pool
 from p2pd.core.revision import SignedRevision
@@ -22,8 +22,8 @@ from p2pd.core.validator.events import Adopted, ObjectSeen
 from p2pd.core.voting import exchange
 from p2pd.core.voting.events import PeerHeard
 from p2pd.core.voting.proposals import Proposal
-from p2pd.errors import NoRoomError, RemoteError, StoreError, UnreachableError
 from p2pd.node.asking import ask_for_choices
+from p2pd.node.bringing import bring
 from p2pd.node.catch_up import OWN_S, CatchUp
 from p2pd.node.chronicle import Chronicle
 from p2pd.node.driver import Inbox, drive, say_leave
@@ -202,19 +202,8 @@ class Lane:
         linked = [link.peer for link in self._hub.transport.links()]
         limit_s = self.setting.revision.schedule.check_limit_ms / 1000
         self.keep(artifact)
-        try:
-            manifest = self._hub.blobs.manifest(artifact)
-            if manifest is not None and self._hub.blobs.has(artifact):
-                wanted.check(manifest)
-                if await self._hub.blobs.check(artifact):
-                    return True
-            with trio.move_on_after(limit_s):
-                await self._hub.transfer.fetch(wanted, providers, others=linked)
-                return True
-        except NoRoomError:
-            return False  # the store has said so
-        except (RemoteError, UnreachableError, StoreError) as error:
-            log.warning("artifact %s was not fetched: %s", short(artifact), error)
+        with trio.move_on_after(limit_s):
+            return await bring(self._hub, wanted, providers, others=linked)
         return False
 
     def offended(self, peer: PeerId, why: str) -> None:
