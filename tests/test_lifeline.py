@@ -52,7 +52,7 @@ def test_what_was_started_by_another_does_not_begin() -> None:
 
 TIED_OTHERWISE = {
     "p2pd/lifeline.py": "it is what ties",
-    "p2pd/io/worker.py": "p2pd.workload.serve ends with its parent",
+    "p2pd/io/worker_child.py": "p2pd.workload.serve ends with its parent",
     "p2pd/io/math.py": "p2pd.tensors.serve does",
     "p2pd/daemon/processes.py": "p2pd.daemon.tied does; the nodes of fleet up are to stay",
 }

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from p2pd.errors import WorkloadError
+from p2pd.io.endings import ending
 from p2pd.lifeline import tied
 
 ROWS = 10
@@ -45,7 +46,7 @@ def train(job: Job, report: Callable[[str], None]) -> dict[str, Any]:
     if job.path is not None:
         command += ["--path", str(job.path)]
     points: list[dict[str, Any]] = []
-    ending: dict[str, Any] = {}
+    last: dict[str, Any] = {}
     # A session of its own: an interrupt reaches this process alone, which then ends the other.
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     assert process.stdout is not None
@@ -56,18 +57,18 @@ def train(job: Job, report: Callable[[str], None]) -> dict[str, Any]:
                     points.append(point)
                     report(progress(point, job.samples))
                 case other:
-                    ending = other
+                    last = other
         code = process.wait()
     finally:
         _end(process)
         process.stdout.close()
-    if "error" in ending:
-        raise WorkloadError(ending["error"])
-    if "result" not in ending:
+    if "error" in last:
+        raise WorkloadError(last["error"])
+    if "result" not in last:
         raise WorkloadError(
-            f"the process of workload {job.module} ended with exit code {code}: see what it printed"
+            f"the process of workload {job.module} ended: {ending(code)}: see what it printed"
         )
-    return {**ending["result"], "points": points}
+    return {**last["result"], "points": points}
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -8,9 +8,7 @@ from p2pd.core.signed import Signed
 from p2pd.core.votes import Vote
 from p2pd.core.voting.evidence import Evidence
 from p2pd.core.voting.proposals import Proposal
-from p2pd.core.work import FULL, Merged, Verdict
-
-MAX_SAMPLES = 2**40
+from p2pd.core.work import COUNT_MAX, FULL, Merged, Verdict
 
 
 class Service(IntEnum):
@@ -49,7 +47,7 @@ class Update:
     steps: int
 
     def __post_init__(self) -> None:
-        if not (0 < self.samples <= MAX_SAMPLES and 0 < self.steps <= MAX_SAMPLES):
+        if not (0 < self.samples <= COUNT_MAX and 0 < self.steps <= COUNT_MAX):
             raise ValueError("an update has samples and steps")
         if self.size_bytes <= 0 or len(self.artifact) != ID_BYTES:
             raise ValueError("an update names an artifact and its size")

@@ -15,6 +15,10 @@ DTYPE_BYTES = {
     "F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1,
 }  # fmt: skip
 
+COUNT_MAX = 2**40
+"""Of samples and steps, wherever they are counted."""
+LOSS_MAX = 2**53
+"""Millionths. Losses and metrics beyond are cut to it: they mean nothing any more, but must fit into an integer."""
 OUTER_LR_MAX = 10 * MILLION
 FULL = 1024
 """A factor of one: r, k and clip factors are integers from 0 to FULL."""
@@ -85,11 +89,16 @@ class WorkloadInfo:
 
     schema: Schema
     train_samples: int
+    validation_samples: int
     metric: str
     higher_is_better: bool
     source: bytes
     """SHA-256 of the workload's source; a node whose digest differs from the revision's refuses."""
     data: DataInfo = field(default=DataInfo("indexed", "", ""))
+
+    def __post_init__(self) -> None:
+        if not all(0 < size <= COUNT_MAX for size in (self.train_samples, self.validation_samples)):
+            raise ValueError("a workload has samples to train on and to validate on")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +150,10 @@ class Evaluation:
     """Mean loss on the whole validation set, millionths."""
     samples: int
     private: tuple[int, ...]
-    """Loss of each private sample, millionths: the same seed gives the same samples in the same order."""
+    """Loss of each private sample, millionths: the same seed gives the same samples in the same order.
+
+    None where something is not finite.
+    """
 
 
 class Verdict(IntEnum):

@@ -22,6 +22,7 @@ from p2pd.core.ids import ArtifactId
 from p2pd.core.work import Inspection, InspectJob, Merged, MergeJob
 from p2pd.errors import LocalError, RemoteError, UnreachableError
 from p2pd.io.durable import temporary_directory
+from p2pd.io.endings import ending
 from p2pd.io.files import ArtifactFiles
 from p2pd.io.frames import read_frame, write_frame
 from p2pd.tensors.calls import (
@@ -104,7 +105,10 @@ class MathProcess:
         base = () if carries_values(job.codec) else (job.base,)
         files = await self._inputs((job.artifact, *base))
         result = await self._call(Call(CallKind.INSPECT, encode(job), files, ""))
-        return decode(Inspection, result)
+        inspection = decode(Inspection, result)
+        if inspection.artifact != job.artifact:
+            raise LocalError("the math process inspected another artifact than it was given")
+        return inspection
 
     async def merge(self, job: MergeJob) -> Merged:
         before = () if job.outer is None else (job.outer,)
@@ -127,6 +131,7 @@ class MathProcess:
             outer = None if answer.outer is None else await self._files.adopt(state, answer.outer)
         if (head, outer) != (answer.merged.head, answer.merged.outer):
             raise LocalError(f"the store names {head.hex()} what the merge named otherwise")
+        _require_merged(answer.merged, job)
         return answer.merged
 
     async def self_test(self) -> None:
@@ -232,10 +237,22 @@ def _start(config: MathConfig) -> _Child:
     return _Child(process, *streams, complaints)
 
 
+def _require_merged(merged: Merged, job: MergeJob) -> None:
+    """Raises LocalError: it is no merge of this job."""
+    norms = len(job.inputs) if merged.measured is None else len(merged.measured.norms)
+    keeps_state = merged.outer is not None
+    if (len(merged.clips), norms, keeps_state) != (
+        len(job.inputs),
+        len(job.inputs),
+        job.optimizer.keeps_state,
+    ):
+        raise LocalError("the math process merged other updates than it was given")
+
+
 def _cause(status: int | None, complaint: str) -> str:
     if status is None:
         return f"killed, but it did not end within {REAP_S:g} s"
-    how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+    how = ending(status)
     return f"{how}: {complaint}" if complaint else how
 
 

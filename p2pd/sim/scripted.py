@@ -41,6 +41,7 @@ TARGET = (3 * MILLION, -2 * MILLION, MILLION, 7 * MILLION)
 SCHEMA = Schema((TensorSpec("walk", "I64", (4,), False),))
 SOURCE = digest("scripted-workload", b"")
 TRAIN_SAMPLES = 1600
+VALIDATION_SAMPLES = 100
 SHARD_SAMPLES = 16
 
 
@@ -153,7 +154,7 @@ class ScriptedWorker:
 
     async def info(self) -> WorkloadInfo:
         await trio.sleep(0.5)
-        return WorkloadInfo(SCHEMA, TRAIN_SAMPLES, "closeness", True, SOURCE)
+        return WorkloadInfo(SCHEMA, TRAIN_SAMPLES, VALIDATION_SAMPLES, "closeness", True, SOURCE)
 
     async def train(self, job: TrainJob) -> TrainResult:
         await pause(self.dice.uniform(*self.train_s))
@@ -182,7 +183,7 @@ class ScriptedWorker:
         if Random(f"{job.private_seed}/{job.head.hex()}").random() < self.doubts:
             private_loss += 2 * loss + MILLION  # beyond what the canary lets pass
         private = tuple(private_loss + draw.randrange(100_000) for _ in range(job.private_samples))
-        return Evaluation(job.head, True, metric, loss, 100, private)
+        return Evaluation(job.head, True, metric, loss, VALIDATION_SAMPLES, private)
 
 
 def _mean(one: Values, weight: int, other: Values, more: int) -> Values:

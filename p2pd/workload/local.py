@@ -13,6 +13,7 @@ from typing import Any
 from p2pd.core.ids import ID_BYTES
 from p2pd.core.permutation import shard_at
 from p2pd.errors import WorkloadError
+from p2pd.workload.answers import described, evaluated_of, trained_of
 from p2pd.workload.contract import Lease
 from p2pd.workload.session import build_workload
 
@@ -59,14 +60,15 @@ def train_alone(
         raise WorkloadError("samples and every must be positive")
     started_s = monotonic()
     workload = build_workload(module, dict(config))
+    train_samples, _, metric, higher_is_better = described(workload)
     chance = random.Random(int(config.get("seed", 0)))
     points: list[Point] = []
 
     def measure(done: int, steps: int, train_loss: float) -> None:
-        result = workload.evaluate(_never)
+        result = evaluated_of(workload.evaluate(_never))
         if not (math.isfinite(result.metric) and math.isfinite(result.loss)):
             raise WorkloadError(
-                f"after {done} samples {workload.metric} is {result.metric} and the loss"
+                f"after {done} samples {metric} is {result.metric} and the loss"
                 f" {result.loss}: lower the learning rate"
             )
         seconds = monotonic() - started_s
@@ -75,14 +77,13 @@ def train_alone(
 
     measure(0, 0, 0.0)
     done = steps = 0
-    for stretch in _stretches(workload.train_samples, samples, every, chance):
+    for stretch in _stretches(train_samples, samples, every, chance):
+        size = len(stretch)
         lease = Lease(stretch, steps, chance.getrandbits(SEED_BITS), _never)
-        trained = workload.train(lease)
+        trained = trained_of(workload.train(lease), size)
         done, steps = done + trained.samples, steps + trained.steps
         measure(done, steps, trained.loss)
-    return AloneResult(
-        workload.metric, workload.higher_is_better, workload.train_samples, tuple(points)
-    )
+    return AloneResult(metric, higher_is_better, train_samples, tuple(points))
 
 
 def _stretches(

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from p2pd.core.artifact import Manifest
-from p2pd.core.work import EvaluateJob, TrainJob
+from p2pd.core.work import COUNT_MAX, LOSS_MAX, EvaluateJob, TrainJob
 
 LIMIT_BYTES = 64 * 2**20
 """Of a frame: a manifest of a terabyte is half of it."""
+
+
+DURATION_MAX_US = 2**53
 
 
 class Call(IntEnum):
@@ -78,6 +81,14 @@ class Done:
     loss: int
     """Mean, millionths."""
     duration_us: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.steps <= self.samples <= COUNT_MAX:
+            raise ValueError(f"{self.steps} steps and {self.samples} samples of a lease")
+        if abs(self.loss) > LOSS_MAX:
+            raise ValueError(f"a loss is {LOSS_MAX} millionths at the most")
+        if not 0 <= self.duration_us <= DURATION_MAX_US:
+            raise ValueError(f"a lease of {self.duration_us} microseconds")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,17 @@ from typing import Any
 import torch
 
 from p2pd.core.artifact import ArtifactKind, Manifest
-from p2pd.core.work import MILLION, DataInfo, EvaluateJob, Evaluation, TrainJob, WorkloadInfo
+from p2pd.core.work import (
+    LOSS_MAX,
+    MILLION,
+    DataInfo,
+    EvaluateJob,
+    Evaluation,
+    TrainJob,
+    WorkloadInfo,
+)
 from p2pd.errors import WorkloadError
+from p2pd.workload import answers
 from p2pd.workload.ahead import OwnSteps
 from p2pd.workload.contract import Lease, Pause, Workload
 from p2pd.workload.heads import read_head, write_state
@@ -24,9 +33,6 @@ from p2pd.workload.protocol import BuildCall, Done, EvaluateCall, InitialCall, T
 from p2pd.workload.source import find_build, source_digest
 from p2pd.workload.state import require
 from p2pd.workload.updates import Output, write
-
-MILLIONTHS_MAX = 2**53
-"""Losses beyond are cut to it: they mean nothing any more, but must fit into a signed integer."""
 
 
 class Session:
@@ -36,21 +42,14 @@ class Session:
         self._call = call
         self._source = source_digest(call.module)
         self._workload = build_workload(call.module, json.loads(call.config))
-        self._schema = self._workload.schema()
+        self._schema = answers.schema_of(self._workload)
         self._own = OwnSteps(self._schema)
         self._fresh = True
 
     def info(self) -> WorkloadInfo:
-        pipeline = self._workload.pipeline
-        root = pipeline.local_root()
-        return WorkloadInfo(
-            self._schema,
-            self._workload.train_samples,
-            self._workload.metric,
-            self._workload.higher_is_better,
-            self._source,
-            DataInfo(pipeline.kind(), pipeline.descriptor(), str(root) if root else ""),
-        )
+        kind, descriptor, root = answers.data_of(self._workload)
+        data = DataInfo(kind, descriptor, str(root) if root else "")
+        return WorkloadInfo(self._schema, *answers.described(self._workload), self._source, data)
 
     def initial(self, call: InitialCall) -> Manifest:
         """Writes the head that every revision of this workload and config starts from."""
@@ -68,16 +67,9 @@ class Session:
         if start is not None:
             self._workload.load(start)
         samples = leased_samples(job, self._workload.train_samples)
-        trained = self._workload.train(Lease(samples, job.progress.steps, job.seed, pause))
-        if not 0 < trained.samples <= len(samples):
-            raise WorkloadError(
-                f"train returned {trained.samples} samples of a lease of {len(samples)}: "
-                "return how many it trained on"
-            )
-        if not math.isfinite(trained.loss):
-            raise WorkloadError(
-                f"the mean loss of the lease is {trained.loss}: lower the learning rate"
-            )
+        leased = len(samples)
+        lease = Lease(samples, job.progress.steps, job.seed, pause)
+        trained = answers.trained_of(self._workload.train(lease), leased)
         own = Path(os.fsdecode(call.own)) if call.own else None
         output = Output(Path(os.fsdecode(call.output)), Path(os.fsdecode(call.base)), own)
         end = self._state(self._workload)
@@ -95,8 +87,10 @@ class Session:
     def evaluate(self, call: EvaluateCall, pause: Pause) -> Evaluation:
         self._load(call.head)
         job, workload = call.job, self._workload
-        result = workload.evaluate(pause)
-        private = workload.sample_losses(private_samples(job, workload.validation_samples), pause)
+        result = answers.evaluated_of(workload.evaluate(pause))
+        samples = private_samples(job, workload.validation_samples)
+        wanted = len(samples)
+        private = answers.losses_of(workload.sample_losses(samples, pause), wanted)
         if not all(map(math.isfinite, (result.metric, result.loss, *private))):
             return Evaluation(job.head, False, 0, 0, result.samples, ())
         return Evaluation(
@@ -164,4 +158,4 @@ def private_samples(job: EvaluateJob, validation_samples: int) -> list[int]:
 
 def millionths(value: float) -> int:
     scaled = value * MILLION
-    return round(max(-MILLIONTHS_MAX, min(MILLIONTHS_MAX, scaled)))
+    return round(max(-LOSS_MAX, min(LOSS_MAX, scaled)))

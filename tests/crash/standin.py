@@ -14,7 +14,6 @@ import numpy as np
 from p2pd.core.artifact import ArtifactKind, Manifest
 from p2pd.core.work import (
     MILLION,
-    DataInfo,
     Evaluation,
     Schema,
     TensorSpec,
@@ -48,7 +47,7 @@ class Session:
         del call  # there is nothing to choose
 
     def info(self) -> WorkloadInfo:
-        return WorkloadInfo(SCHEMA, SAMPLES, "accuracy", True, SOURCE, DataInfo("indexed", "", ""))
+        return WorkloadInfo(SCHEMA, SAMPLES, SAMPLES, "accuracy", True, SOURCE)
 
     def initial(self, call: InitialCall) -> Manifest:
         return write_head(Path(os.fsdecode(call.output)))

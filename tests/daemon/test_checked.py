@@ -39,7 +39,7 @@ class Installed:
 
     async def evaluate(self, job: EvaluateJob) -> Evaluation:
         self.done.append(job)
-        return Evaluation(job.head, True, 0, 0, job.private_samples, ())
+        return Evaluation(job.head, True, 0, 0, 100, ())
 
 
 def workers(**changes: object) -> tuple[Installed, CheckedWorker]:
@@ -51,6 +51,7 @@ def workers(**changes: object) -> tuple[Installed, CheckedWorker]:
             info = WorkloadInfo(
                 schema=revision.schema,
                 train_samples=revision.data.samples,
+                validation_samples=100,
                 metric=revision.workload.metric,
                 higher_is_better=True,
                 source=scripted.SOURCE,

@@ -73,6 +73,10 @@ class Probe(Workload):
         if lease.seed == 8:
             os.write(int(sys.argv[sys.argv.index("--answers") + 1]), b"\\xff" * 8)
             lease.samples.clear()
+        if lease.seed == 10:
+            return Trained(len(lease.samples), 0, 0.5)
+        if lease.seed == 11:
+            os.kill(os.getpid(), 40)
         if lease.seed == 9:
             return Trained(len(lease.samples) + 1, 3, 0.5)
         if lease.seed == 7:
@@ -207,8 +211,9 @@ def test_one_process_serves_call_after_call_and_outlives_failures(tmp_path: Path
             await worker.train(job(base, 1))
         with pytest.raises(WorkloadError, match=r"^weight has values that are not finite"):
             await worker.train(job(base, 6))
-        with pytest.raises(WorkloadError, match="17 samples of a lease of 16"):
-            await worker.train(job(base, 9))
+        for seed, said in ((9, "17 samples of a lease of 16"), (10, "0 steps for 16 samples: ")):
+            with pytest.raises(WorkloadError, match=said):
+                await worker.train(job(base, seed))
         assert "ValueError: no such luck" in scene.lines  # the traceback is in the log
 
         with pytest.raises(WorkloadError, match=r"^MemoryError"):
@@ -242,6 +247,9 @@ def test_a_process_that_dies_is_named_reaped_with_its_group_and_replaced(tmp_pat
         with pytest.raises(WorkloadError, match=r"killed \(SIGKILL\): probably out of memory"):
             await worker.train(job(base, 4))
 
+        with pytest.raises(WorkloadError, match=r"was ended by SIG40$"):
+            await worker.train(job(base, 11))
+
         with pytest.raises(WorkloadError, match="was killed: it wrote no answer but other bytes"):
             await worker.train(job(base, 8))
 
@@ -249,7 +257,7 @@ def test_a_process_that_dies_is_named_reaped_with_its_group_and_replaced(tmp_pat
             await worker.train(job(base, 5))
         with pytest.raises(WorkloadError, match="passed its deadline of 3 s and did not stop"):
             await worker.train(job(base, 3))
-        assert len(scene.pids()) == 4
+        assert len(scene.pids()) == 5
 
         source = tmp_path / "probe_workload.py"
         source.write_text(PROBE + "# another version")
@@ -276,6 +284,59 @@ def test_a_module_that_cannot_be_used_is_named_and_the_process_goes_on(tmp_path:
             await scene.worker.info()
         path.write_text((tmp_path / "probe_workload.py").read_text())
         assert (await scene.worker.info()).metric == "nothing"
+
+    play(scene, part)
+
+
+LIES = (
+    PROBE
+    + """
+from p2pd.core.artifact import ArtifactKind, Manifest
+from p2pd.workload.session import Session
+
+honest_train, honest_evaluate = Session.train, Session.evaluate
+
+def train(self, call, pause):
+    done = honest_train(self, call, pause)
+    was = done.manifest
+    said = [was, done.samples, done.steps, done.loss, done.duration_us]
+    of_no_size = Manifest(was.kind, was.schema, 0, ())
+    of_head = Manifest(ArtifactKind.HEAD, was.schema, was.size_bytes, was.chunks)
+    of_other = Manifest(was.kind, bytes(32), was.size_bytes, was.chunks)
+    lies = [(1, 17), (1, -1), (2, 0), (2, 17), (2, 2**63), (3, 2**63), (3, "x"), (4, -1), (4, 2**63)]
+    lies += [(0, of_no_size), (0, of_head), (0, of_other)]
+    place, lie = lies[call.job.seed - 100]
+    said[place] = lie
+    return tuple(said)
+
+def evaluate(self, call, pause):
+    was = honest_evaluate(self, call, pause)
+    said = [was.head, was.finite, was.metric, was.loss, was.samples, was.private]
+    lies = [(0, bytes(32)), (1, False), (2, 2**60), (3, -(2**60)), (4, 0), (4, -3), (4, 2**50)]
+    lies += [(5, (1,)), (5, ()), (5, (1,) * 9), (5, (2**60,) * 3), (5, "xyz")]
+    place, lie = lies[call.job.private_seed]
+    said[place] = lie
+    return tuple(said)
+
+Session.train, Session.evaluate = train, evaluate
+"""
+)
+
+
+def test_no_number_of_a_process_that_lies_passes_its_border(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, module="lying_workload")
+    (tmp_path / "lying_workload.py").write_text(LIES)
+
+    async def part() -> None:
+        worker = scene.worker
+        base = await worker.initial()
+        for lie in range(12):
+            with pytest.raises(WorkloadError, match="process gave a malformed answer: "):
+                await worker.train(job(base, 100 + lie))
+        for lie in range(12):
+            with pytest.raises(WorkloadError, match="process gave a malformed answer: "):
+                await worker.evaluate(EvaluateJob(base, lie, 3))
+        assert len(scene.pids()) == 1
 
     play(scene, part)
 
