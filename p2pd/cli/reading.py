@@ -18,13 +18,28 @@ from p2pd.core.revision import Revision
 from p2pd.core.signed import Signed
 from p2pd.errors import RemoteError, StoreError, UsageError
 from p2pd.io.durable import exists
-from p2pd.io.ledger import VERSION
+from p2pd.io.ledger_form import (
+    NO_TEXT,
+    blobs,
+    changed,
+    check_form,
+    check_types,
+    damaged,
+    read_any_text,
+)
 from p2pd.ports import Table
 from p2pd.wire.envelope import load
 from p2pd.wire.records import OtherNetworkError, load_revision
 
 HEIGHT_BYTES = 8
+KEY_BYTES = {
+    Table.REVISIONS: ID_BYTES,
+    Table.DECISIONS: ID_BYTES + HEIGHT_BYTES,
+    Table.REPORTS: 2 * ID_BYTES + HEIGHT_BYTES,
+}
 BUSY_S = 5.0
+LEDGER = "ledger.sqlite"
+BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +50,19 @@ class Chain:
     blobs: Path
     _connection: sqlite3.Connection
 
+    @property
+    def _ledger(self) -> Path:
+        return self.blobs.parent / LEDGER
+
     def records(self) -> Iterator[tuple[int, bytes]]:
         """Height and decision record, ascending."""
         prefix = self.setting.revision.id
-        for key, value in _rows(self._connection, Table.DECISIONS, prefix):
+        for key, value in _rows(self._connection, self._ledger, Table.DECISIONS, prefix):
             yield int.from_bytes(key[len(prefix) :]), value
 
     def record(self, height: int) -> bytes | None:
         key = self.setting.revision.id + height.to_bytes(HEIGHT_BYTES)
-        found = _rows(self._connection, Table.DECISIONS, key)
+        found = _rows(self._connection, self._ledger, Table.DECISIONS, key)
         return next((value for _, value in found), None)
 
     def last_height(self) -> int:
@@ -65,7 +84,7 @@ class Chain:
         named = {seat.key for seat in genesis.validators}
         key = self.setting.revision.id + height.to_bytes(HEIGHT_BYTES)
         reports = []
-        for _, value in _rows(self._connection, Table.REPORTS, key):
+        for _, value in _rows(self._connection, self._ledger, Table.REPORTS, key):
             report = load(value, genesis.network)
             if not isinstance(report.content, Report) or report.author not in named:
                 raise RemoteError(f"height {height}: a report is not of a validator")
@@ -91,7 +110,7 @@ def open_chain(genesis_file: Path, data_dir: Path, revision: str) -> Iterator[Ch
 
 @contextmanager
 def open_ledger(data_dir: Path) -> Iterator[sqlite3.Connection]:
-    path = data_dir / "ledger.sqlite"
+    path = data_dir / LEDGER
     if not exists(path):
         raise UsageError(f"{data_dir}: no ledger here: is it the data directory of a node?")
     try:
@@ -100,18 +119,17 @@ def open_ledger(data_dir: Path) -> Iterator[sqlite3.Connection]:
         )
         try:
             connection.execute("BEGIN")
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if version > VERSION:
-                raise StoreError(
-                    f"{path} has version {version}, this p2pd knows up to {VERSION}: "
-                    "run the newer p2pd that wrote it"
-                )
+            read_any_text(connection)
+            check_form(connection, path)
+            check_types(connection, path)
             yield connection
         finally:
             connection.close()
+    except UnicodeDecodeError as error:
+        raise damaged(path, NO_TEXT) from error
     except sqlite3.DatabaseError as error:
-        damaged = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-        advice = "restore a copy" if damaged else "check owner and mode of it and its directory"
+        broken = error.sqlite_errorcode & 0xFF in BROKEN
+        advice = "restore a copy" if broken else "check owner and mode of it and its directory"
         raise StoreError(f"{path}: cannot be read ({error}): {advice}") from error
 
 
@@ -123,7 +141,7 @@ def revisions_in(data_dir: Path, genesis: Genesis) -> list[Revision]:
 
 def _revisions(connection: sqlite3.Connection, genesis: Genesis, data_dir: Path) -> list[Revision]:
     found = []
-    for key, value in _rows(connection, Table.REVISIONS, b""):
+    for key, value in _rows(connection, data_dir / LEDGER, Table.REVISIONS, b""):
         try:
             revision = load_revision(value, genesis).revision
         except OtherNetworkError as error:
@@ -158,10 +176,13 @@ def _choose(found: list[Revision], wanted: str, data_dir: Path) -> Revision:
 
 
 def _rows(
-    connection: sqlite3.Connection, table: Table, prefix: bytes
+    connection: sqlite3.Connection, path: Path, table: Table, prefix: bytes
 ) -> Iterator[tuple[bytes, bytes]]:
     # Keys have fixed lengths, so padding with the highest byte ends the range.
     end = prefix + b"\xff" * (2 * ID_BYTES + HEIGHT_BYTES)
     query = f"SELECT key, value FROM {table.value} WHERE key >= ? AND key <= ? ORDER BY key"
-    for key, value in connection.execute(query, (prefix, end)):
-        yield bytes(key), bytes(value)
+    for row in connection.execute(query, (prefix, end)):
+        key, value = blobs(path, table, row)
+        if len(key) != KEY_BYTES[table]:
+            raise changed(path, table.value)
+        yield key, value

@@ -23,20 +23,28 @@ import trio
 from p2pd.core.wording import counted
 from p2pd.errors import NoRoomError, StoreError
 from p2pd.io.durable import free_bytes, open_file, storing, sync_directory
+from p2pd.io.ledger_form import (
+    COMMITS,
+    NO_TEXT,
+    blobs,
+    changed,
+    check_form,
+    check_pages,
+    check_types,
+    count_of,
+    create_tables,
+    damaged,
+    one_line,
+    read_any_text,
+)
 from p2pd.ports import Table, Write
 
-VERSION = 4
-"""Of the tables, in SQLite's user_version."""
 COMPANIONS = ("-wal", "-shm", "-journal")
 BUSY_S = 5.0
 LEAST_BYTES = 2**16
 """With less on the disk it counts as full."""
 SUM_BYTES = 8
 COUNT_BYTES = 8
-DAMAGED = (
-    "{path} is damaged ({why}): restore a copy, or move it and all that is named like it away to begin anew; "
-    "a validator that begins anew forgets which votes it sent"
-)
 LACKING = (
     "{path} lacks {lacking} at its end: its -wal file was lost or damaged, or an older copy was put "
     "back: restore the newest copies of both; where nothing voted, removing {count} accepts the loss"
@@ -58,9 +66,15 @@ class SqliteLedger:
         with _store_errors(self._path):
             self._writer = _connect(path)
             self._reader = _connect(path)
-            self._check()
-            self._count = self._counted()
+            check_form(self._writer, path)
+            check_pages(self._writer, path)
+            check_types(self._writer, path)
+            self._count = count_of(self._writer, path)
+            self._check_count()
+            self._writer.execute("PRAGMA journal_mode = WAL")  # it may have been set back
             self._writer.execute("PRAGMA synchronous = FULL")
+            self._writer.execute("BEGIN IMMEDIATE")  # what cannot be written is said at once
+            self._writer.execute("ROLLBACK")
             self._reader.execute("PRAGMA query_only = ON")
         with storing(self._count_file):
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
@@ -93,7 +107,7 @@ class SqliteLedger:
             row = self._reader.execute(
                 f"SELECT key, value, sum FROM {table.value} WHERE key = ?", (key,)
             ).fetchone()
-        return None if row is None else self._checked(table, *row)[1]
+        return None if row is None else self._checked(table, row)[1]
 
     def scan(
         self, table: Table, prefix: bytes, *, after: bytes = b"", limit: int = 1000
@@ -106,7 +120,7 @@ class SqliteLedger:
                 "ORDER BY key LIMIT ?",
                 (max(after, prefix), *arguments, limit),
             ).fetchall()
-        return [self._checked(table, *row) for row in rows]
+        return [self._checked(table, row) for row in rows]
 
     def last(self, table: Table, prefix: bytes) -> tuple[bytes, bytes] | None:
         clause, arguments = _below(prefix)
@@ -116,13 +130,13 @@ class SqliteLedger:
                 "ORDER BY key DESC LIMIT 1",
                 (prefix, *arguments),
             ).fetchone()
-        return None if row is None else self._checked(table, *row)
+        return None if row is None else self._checked(table, row)
 
-    def _checked(self, table: Table, key: bytes, value: bytes, found: bytes) -> tuple[bytes, bytes]:
-        if bytes(found) != _sum(table, key, value):
-            why = f"a row of its table {table.value} was changed"
-            raise StoreError(DAMAGED.format(path=self._path, why=why))
-        return bytes(key), bytes(value)
+    def _checked(self, table: Table, row: Sequence[object]) -> tuple[bytes, bytes]:
+        key, value, found = blobs(self._path, table, row)
+        if found != _sum(table, key, value):
+            raise changed(self._path, table.value)
+        return key, value
 
     def _commit(self, writes: tuple[Write, ...]) -> None:
         # What is written into a file that has no name any more is gone with the process; SQLite does not look.
@@ -136,7 +150,9 @@ class SqliteLedger:
             try:
                 for write in writes:
                     self._apply(write)
-                self._writer.execute("UPDATE commits SET count = ?", (self._count + 1,))
+                noted = self._writer.execute("UPDATE commits SET count = ?", (self._count + 1,))
+                if noted.rowcount != 1:
+                    raise changed(self._path, COMMITS)
                 self._writer.execute("COMMIT")
             finally:
                 if self._writer.in_transaction:
@@ -160,32 +176,15 @@ class SqliteLedger:
                 (write.key, write.value, _sum(write.table, write.key, write.value)),
             )
 
-    def _check(self) -> None:
-        """Refuses a ledger that is damaged, that is none, or that a newer p2pd wrote."""
-        (version,) = self._writer.execute("PRAGMA user_version").fetchone()
-        if version > VERSION:
-            raise StoreError(
-                f"{self._path} has version {version}, this p2pd knows up to {VERSION}: "
-                "run the newer p2pd that wrote it"
-            )
-        if version < VERSION:
-            why = f"it is of version {version}" if version else "it holds no ledger"
-            raise StoreError(DAMAGED.format(path=self._path, why=why))
-        (verdict,) = self._writer.execute("PRAGMA quick_check(1)").fetchone()
-        if verdict != "ok":
-            raise StoreError(DAMAGED.format(path=self._path, why=_one_line(verdict)))
-
-    def _counted(self) -> int:
-        """How many commits there were. Raises StoreError: there were more once."""
-        (count,) = self._writer.execute("SELECT count FROM commits").fetchone()
-        lacking = _noted(self._count_file) - count
+    def _check_count(self) -> None:
+        """Raises StoreError: there were more commits once."""
+        lacking = _noted(self._count_file) - self._count
         if lacking > 0:
             raise StoreError(
                 LACKING.format(
                     path=self._path, lacking=counted(lacking, "commit"), count=self._count_file
                 )
             )
-        return int(count)
 
 
 def count_file_of(path: Path) -> Path:
@@ -234,17 +233,21 @@ def _store_errors(path: Path) -> Iterator[None]:
         raise  # our own bug: a closed ledger, a wrong argument
     except sqlite3.DatabaseError as error:
         raise _store_error(path, error) from error
+    except UnicodeDecodeError as error:  # of what SQLite would say
+        raise damaged(path, NO_TEXT) from error
 
 
 def _connect(path: Path) -> sqlite3.Connection:
     # The writer moves between threads, one at a time. isolation_level None: BEGIN is ours to say.
-    return sqlite3.connect(
+    connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=rw",
         uri=True,
         timeout=BUSY_S,
         isolation_level=None,
         check_same_thread=False,
     )
+    read_any_text(connection)
+    return connection
 
 
 def _place_of(path: Path) -> tuple[int, int] | None:
@@ -271,15 +274,7 @@ def _create(path: Path) -> None:
     os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     with _store_errors(aside), closing(_connect(aside)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
-        for table in Table:
-            connection.execute(
-                f"CREATE TABLE {table.value} "
-                "(key BLOB NOT NULL PRIMARY KEY, value BLOB NOT NULL, sum BLOB NOT NULL) "
-                "WITHOUT ROWID"
-            )
-        connection.execute("CREATE TABLE commits (count INTEGER NOT NULL)")
-        connection.execute("INSERT INTO commits VALUES (0)")
-        connection.execute(f"PRAGMA user_version = {VERSION}")
+        create_tables(connection)
         # closing it moves the log into the file and removes the log
     with aside.open("rb") as file:
         os.fsync(file.fileno())
@@ -297,15 +292,14 @@ def _below(prefix: bytes) -> tuple[str, tuple[bytes, ...]]:
 
 def _store_error(path: Path, error: sqlite3.DatabaseError) -> StoreError:
     code = error.sqlite_errorcode & 0xFF  # the rest of it is detail of the same kind
-    text = _one_line(str(error))
+    text = one_line(str(error))
     # Its log's index and its syncs meet a full disk too, and SQLite takes that for a failing one.
     failed = code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
     if code == sqlite3.SQLITE_FULL or (failed and free_bytes(path.parent) < LEAST_BYTES):
         return NoRoomError(f"{path}: the disk is full: free some space")
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return StoreError(DAMAGED.format(path=path, why=text))
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR):
+        # The last is said of a table that has gone: what is asked for is always the same.
+        return damaged(path, text)
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreError(f"{path}: another program holds it ({text}): end that program")
     return StoreError(f"{path}: {text}: check that the disk has space and the file can be written")
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -2,6 +2,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -194,3 +195,36 @@ def test_a_head_that_is_not_kept_here_is_said_to_be_elsewhere(chain: Built, tmp_
     ran = p2pd("heads", "export", *chain.arguments, "--out", tmp_path / "head.safetensors")
     assert ran.code == 1
     assert "the head of height 4 is not kept here" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        (
+            "UPDATE decisions SET value = 'a' WHERE key = (SELECT max(key) FROM decisions)",
+            "a row of its table decisions was changed",
+        ),
+        ("UPDATE decisions SET value = 7", "a row of its table decisions was changed"),
+        (
+            "UPDATE decisions SET key = CAST(key || x'00' AS BLOB)",
+            "a row of its table decisions was changed",
+        ),
+        ("UPDATE revisions SET key = 'a'", "a row of its table revisions was changed"),
+        ("DROP TABLE reports", "its table reports is missing"),
+        ("ALTER TABLE reports RENAME TO other", "its table reports is missing"),
+        (
+            "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET name = CAST(x'ff' AS TEXT), sql = 'no'",
+            "its tables have names that are no text",
+        ),
+    ],
+)
+@pytest.mark.parametrize("command", ["list", "verify"])
+def test_a_ledger_that_another_program_changed_is_said_to_be_damaged(
+    chain: Built, script: str, why: str, command: str
+) -> None:
+    with closing(sqlite3.connect(chain.data_dir / "ledger.sqlite")) as connection:
+        connection.executescript(script)
+    ran = p2pd("heads", command, *chain.arguments)
+    assert ran.code == 1
+    assert f"ledger.sqlite is damaged ({why}): restore a copy" in ran.err
+    assert len(ran.err.splitlines()) == 1

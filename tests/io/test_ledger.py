@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from p2pd.errors import StoreError
-from p2pd.io.ledger import VERSION, SqliteLedger
+from p2pd.io.ledger import SqliteLedger
+from p2pd.io.ledger_form import VERSION
 from p2pd.ports import Ledger, Table, Write
 from tests.ports.ledger_contract import CONTRACT
 
