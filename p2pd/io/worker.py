@@ -15,7 +15,7 @@ from p2pd.core.artifact import ArtifactKind, Manifest
 from p2pd.core.codecs import update_schema
 from p2pd.core.encoding import decode, encode
 from p2pd.core.ids import ArtifactId
-from p2pd.core.wording import counted
+from p2pd.core.wording import counted, printable
 from p2pd.core.work import (
     COUNT_MAX,
     LOSS_MAX,
@@ -44,6 +44,9 @@ from p2pd.workload.protocol import (
 )
 
 __all__ = ["WorkerProcess", "WorkerSettings"]
+
+FAILURE_CHARACTERS = 2000
+"""Of what a process may say of a failure."""
 
 T = TypeVar("T")
 
@@ -172,7 +175,7 @@ class WorkerProcess:
         if answer.outcome == Outcome.DONE:
             return answer.body
         child.info = None
-        raise WorkloadError(_parse(Failure, answer.body).message)
+        raise WorkloadError(printable(_parse(Failure, answer.body).message)[:FAILURE_CHARACTERS])
 
     async def _send(self, child: Child, request: Request) -> None:
         """A frame is sent whole or not at all: half of one would garble all that follows."""

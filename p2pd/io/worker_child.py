@@ -16,6 +16,7 @@ from pathlib import Path
 import trio
 
 from p2pd.core.encoding import decode, encode
+from p2pd.core.wording import printable
 from p2pd.core.work import WorkloadInfo
 from p2pd.errors import RemoteError, UnreachableError, WorkloadError
 from p2pd.io.endings import ending
@@ -165,7 +166,9 @@ class Child:
             how = f"was ended by {ending(code)}"
         else:
             how = f"ended with {ending(code)}"
-        said = f"; it last said: {self._last_line}" if self._last_line and code > 0 else ""
+        said = (
+            f"; it last said: {printable(self._last_line)}" if self._last_line and code > 0 else ""
+        )
         return f"the process of workload {self._module} {how}{said}"
 
     async def _carry_answers(self) -> None:

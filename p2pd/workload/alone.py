@@ -8,13 +8,12 @@ import dataclasses
 import json
 import os
 import sys
-import traceback
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
-from p2pd.workload.source import failure_line, source_files
+from p2pd.workload.source import failure_line, show_traceback, source_files
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     except BaseException as error:  # noqa: BLE001 - around the user's code, which may raise anything
         if options.traceback:
-            traceback.print_exc()
+            show_traceback(error)
         say("error", failure_line(error, files))
         return 1
     say("result", {k: v for k, v in dataclasses.asdict(result).items() if k != "points"})

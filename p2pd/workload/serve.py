@@ -8,9 +8,9 @@ import os
 import resource
 import select
 import sys
-import traceback
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,7 @@ from p2pd.workload.protocol import (
     Request,
     TrainCall,
 )
-from p2pd.workload.source import failure_line, source_files
+from p2pd.workload.source import failure_line, show_traceback, source_files
 
 if TYPE_CHECKING:
     from p2pd.workload.session import Session
@@ -56,16 +56,17 @@ class Server:
             body = encode(self._carry_out(request))
         except Cancelled:
             return Answer(request.number, Outcome.CANCELLED, b"")
-        except Exception as error:  # noqa: BLE001 - around the user's code, which may raise anything
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: BLE001 - around the user's code, which may raise anything
             if not isinstance(error, WorkloadError) or error.__cause__ is not None:
-                traceback.print_exc()  # the way through the user's code
+                show_traceback(error)  # the way through the user's code
             # A failed step may have spoilt the optimizer's state.
             self._session = None
             failure = Failure(failure_line(error, self._files))
             return Answer(request.number, Outcome.FAILED, encode(failure))
         finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
+            _flush()
         return Answer(request.number, Outcome.DONE, body)
 
     def _carry_out(self, request: Request) -> object:
@@ -105,6 +106,13 @@ class Server:
     def _next(self) -> Request | None:
         data = read_frame(self._requests, LIMIT_BYTES)
         return None if data is None else decode(Request, data, limit_bytes=LIMIT_BYTES)
+
+
+def _flush() -> None:
+    """The user's code may have closed these, or put anything in their place."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

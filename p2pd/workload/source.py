@@ -5,11 +5,13 @@ import re
 import sysconfig
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from p2pd.core.wording import printable
 from p2pd.errors import WorkloadError
 
 MESSAGE_CHARACTERS = 400
@@ -26,6 +28,10 @@ def source_files(module: str) -> tuple[Path, ...]:
     Raises:
         WorkloadError: no such module, or it is not made of Python files.
     """
+    if module == "__main__":
+        raise WorkloadError(
+            "workload '__main__' is the program that runs here: name the workload's own module"
+        )
     try:
         spec = find_spec(module)
     except (ImportError, ValueError) as error:
@@ -71,9 +77,14 @@ def find_build(module: str) -> Build:
     """The module's build function. Importing runs the user's code, which may raise anything.
 
     Raises:
-        WorkloadError: the module has no build function.
+        WorkloadError: the module has no build function, or holds NUL bytes.
     """
-    content: Mapping[str, Any] = vars(importlib.import_module(module))
+    try:
+        content: Mapping[str, Any] = vars(importlib.import_module(module))
+    except SyntaxError as error:
+        if error.filename is None and (path := _with_nul(source_files(module))) is not None:
+            raise WorkloadError(f"{path} contains NUL bytes: save it as UTF-8 text") from None
+        raise
     build = content.get("build")
     if not callable(build):
         raise WorkloadError(
@@ -82,19 +93,30 @@ def find_build(module: str) -> Build:
     return build  # type: ignore[no-any-return]  # checked as far as it can be
 
 
+def _with_nul(files: tuple[Path, ...]) -> Path | None:
+    """Of a file that holds NUL bytes Python says neither name nor line."""
+    return next((path for path in files if b"\0" in path.read_bytes()), None)
+
+
 def failure_line(error: BaseException, files: tuple[Path, ...]) -> str:
     """What failed and where in the user's own files, in one line."""
     text = _one_line(_words(error))
     if not isinstance(error, WorkloadError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     place = _place(error, files)
-    return f"{text} ({place})" if place else text
+    return printable(f"{text} ({place})" if place else text)
+
+
+def show_traceback(error: BaseException) -> None:
+    """On standard error, which the user's code may have closed, or put anything in the place of."""
+    with suppress(Exception):
+        traceback.print_exception(error)
 
 
 def _words(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # noqa: BLE001 - the user's own class may raise here too
+    except BaseException:  # noqa: BLE001 - the user's own class may raise here too, whatever it likes
         return ""
 
 
@@ -108,8 +130,10 @@ def _one_line(text: str) -> str:
 def _place(error: BaseException, files: tuple[Path, ...]) -> str:
     """The innermost line in the user's code; where that is no part of the way, its build function."""
     own = frozenset(map(str, files))
-    if isinstance(error, SyntaxError) and _theirs(error.filename or "", own):
-        return f"{error.filename}:{error.lineno}"
+    # The user's code may raise one itself, with anything in it.
+    named = error.filename if isinstance(error, SyntaxError) else None
+    if isinstance(named, str) and _theirs(named, own):
+        return f"{named}:{error.lineno}"  # type: ignore[attr-defined]  # a SyntaxError, as above
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if _theirs(frame.filename, own):
             return f"{frame.filename}:{frame.lineno}"
@@ -136,7 +160,8 @@ def _theirs(path: str, own: frozenset[str]) -> bool:
 def _build_of(files: tuple[Path, ...]) -> str:
     """What we called is the last that can be said of the user's code."""
     for path in files:
-        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
-            if BUILD.match(line):
-                return f"build: {path}:{number}"
+        with suppress(OSError):  # it may have been removed since
+            for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+                if BUILD.match(line):
+                    return f"build: {path}:{number}"
     return ""

@@ -1,6 +1,6 @@
 import pytest
 
-from p2pd.core.wording import counted
+from p2pd.core.wording import counted, printable
 
 
 @pytest.mark.parametrize(
@@ -13,3 +13,10 @@ def test_one_is_said_in_the_singular_and_all_else_in_the_plural(count: int, said
 def test_large_numbers_may_be_grouped() -> None:
     assert counted(100_000, "request", ",") == "100,000 requests"
     assert counted(1, "request", ",") == "1 request"
+
+
+def test_foreign_words_become_one_line_that_moves_no_cursor_and_can_be_encoded() -> None:
+    assert printable("größer: 7 %") == "größer: 7 %"
+    said = printable("a\n\x1b[31mred\u202e\udcff")
+    assert said == r"a\n\x1b[31mred\u202e\udcff"
+    assert said.encode().decode() == said

@@ -65,6 +65,33 @@ def test_a_failure_names_the_line_of_the_users_file_not_of_what_it_called(place:
     assert line.endswith(f"({path}:4)")
 
 
+def test_a_module_with_nul_bytes_is_refused_by_the_name_of_its_file(place: Path) -> None:
+    path = place / "wide_workload.py"
+    path.write_bytes("def build(config): ...\n".encode("utf-16-le"))
+    with pytest.raises(WorkloadError, match=r"wide_workload\.py contains NUL bytes: save it as"):
+        find_build("wide_workload")
+    (place / "outer_workload.py").write_text("\nimport wide_workload\n")
+    with pytest.raises(SyntaxError) as caught:
+        find_build("outer_workload")
+    assert failure_line(caught.value, ()).endswith(f"({place / 'outer_workload.py'}:2)")
+
+
+def test_the_running_program_is_no_workload() -> None:
+    with pytest.raises(WorkloadError, match=r"^workload '__main__' is the program that runs here"):
+        source_files("__main__")
+
+
+def test_a_failure_can_be_encoded_whatever_its_words_are() -> None:
+    assert failure_line(ValueError("\udcff"), ()) == r"ValueError: \udcff"
+    assert failure_line(SyntaxError("x", (5, 1, 1, "y")), ()).startswith("SyntaxError: x")  # type: ignore[arg-type]
+
+    class WordlessError(Exception):
+        def __str__(self) -> str:
+            raise KeyboardInterrupt
+
+    assert failure_line(WordlessError(), (Path("gone.py"),)) == "WordlessError"
+
+
 def test_a_syntax_error_names_its_own_line(place: Path) -> None:
     path = place / "broken_workload.py"
     path.write_text("value = 1\ndef build(config:\n")
