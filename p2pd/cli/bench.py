@@ -12,12 +12,16 @@ from p2pd.cli.tables import print_table
 
 def command(
     *,
-    name: Annotated[str, typer.Argument(help=f"One of: {', '.join(BENCHES)}.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of: {', '.join(BENCHES)}.")],
     size: Annotated[
         list[float] | None,
-        typer.Option(min=0.001, max=100_000, help="Of models or files, in MB; repeat."),
+        typer.Option(
+            min=0.001, max=100_000, metavar="MB", help="Of models or files, in MB; repeat."
+        ),
     ] = None,
-    repeats: Annotated[int | None, typer.Option(min=1, help="How often each is timed.")] = None,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="How often each is timed.")
+    ] = None,
     in_json: AsJson = False,
 ) -> None:
     rows = run_bench(name, Options(progress, tuple(size or ()), repeats))

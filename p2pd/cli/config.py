@@ -17,7 +17,9 @@ app = group()
 
 @app.command()
 def check(
-    file: Annotated[Path, typer.Argument(help="Configuration of a node or a fleet.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Configuration of a node or a fleet.")
+    ],
     in_json: AsJson = False,
 ) -> None:
     """Say all that is wrong with a configuration, with line and key."""
@@ -31,7 +33,8 @@ def check(
 @app.command()
 def show(
     file: Annotated[
-        Path | None, typer.Argument(help="Configuration; without one, all keys are explained.")
+        Path | None,
+        typer.Argument(metavar="FILE", help="Configuration; without one, all keys are explained."),
     ] = None,
     in_json: AsJson = False,
 ) -> None:

@@ -16,6 +16,7 @@ from io import TextIOWrapper
 from typing import Annotated, cast
 
 import typer
+from typer.core import TyperArgument, TyperCommand, TyperGroup
 from typer.main import get_command
 
 from p2pd.cli.output import unwritten
@@ -91,6 +92,7 @@ def _run(words: list[str]) -> int:
     # The options of p2pd itself take no values, so the first other word is the command.
     wanted = next((word for word in words if not word.startswith("-")), None)
     command = get_command(_application(wanted))
+    _hide_types(command)
     try:
         code = command.main(words or ["--help"], prog_name="p2pd", standalone_mode=False)
     except REFUSAL as refusal:
@@ -99,6 +101,21 @@ def _run(words: list[str]) -> int:
     except typer.Abort:
         return ExitCode.INTERRUPTED
     return (code or ExitCode.DONE) if words else ExitCode.USAGE
+
+
+def _hide_types(command: object) -> None:
+    """Arguments are named for what they are; typer would put the types of Python beside them."""
+    if isinstance(command, TyperGroup):
+        for one in command.commands.values():
+            _hide_types(one)
+    elif isinstance(command, TyperCommand):
+        for parameter in command.params:
+            if isinstance(parameter, TyperArgument):
+                parameter.display_type_rich = _no_type  # type: ignore[method-assign]  # of this one
+
+
+def _no_type(ctx: object) -> None:
+    del ctx
 
 
 def _refuse_empty(words: list[str]) -> None:

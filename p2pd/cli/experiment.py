@@ -19,35 +19,64 @@ from p2pd.errors import UsageError
 
 app = group()
 
-GenesisFile = Annotated[Path, typer.Option("--genesis", help="Genesis file of the network.")]
+IN_FILE = "[required here or in --from]"
+
+GenesisFile = Annotated[
+    Path, typer.Option("--genesis", metavar="FILE", help="Genesis file of the network.")
+]
+Authority = Annotated[
+    list[Path],
+    typer.Option(
+        metavar="FILE", help="Key file, or data directory with a key, that signs; repeat."
+    ),
+]
+FromFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--from",
+        metavar="FILE",
+        help="TOML file: [revision] [schedule] [update] [merge] [outer] [canary].",
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="TABLE.KEY=VALUE",
+        help="A setting, like schedule.deadline_s=60; repeat.",
+    ),
+]
 
 
 @app.command()
 def publish(  # noqa: PLR0913 - one parameter per option
     *,
     genesis: GenesisFile,
-    authority: Annotated[
-        list[Path], typer.Option(help="Key file, or data directory with a key, that signs; repeat.")
+    authority: Authority,
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="Where the record goes: NAME.revision.cbor.")
     ],
-    out: Annotated[Path, typer.Option(help="Where the record goes: NAME.revision.cbor.")],
-    from_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--from", help="TOML file: [revision] [schedule] [update] [merge] [outer] [canary]."
-        ),
+    from_file: FromFile = None,
+    workload: Annotated[
+        str | None, typer.Option(metavar="MODULE", help=f"Module of the workload.  {IN_FILE}")
     ] = None,
-    workload: Annotated[str | None, typer.Option(help="Module of the workload.")] = None,
-    config: Annotated[list[str] | None, typer.Option(help="KEY=VALUE for it; repeat.")] = None,
+    config: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="For the module's build; repeat.")
+    ] = None,
     workload_path: Annotated[
-        Path | None, typer.Option(help="Directory of the module, if it is not installed.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Directory of the module, if it is not installed."),
     ] = None,
-    study: Annotated[str | None, typer.Option(help="Name of the study.")] = None,
-    experiment: Annotated[str | None, typer.Option(help="Name of the experiment.")] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the revision.")] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="TABLE.KEY=VALUE, like schedule.deadline_s=60; repeat."),
+    study: Annotated[
+        str | None, typer.Option(metavar="NAME", help=f"Name of the study.  {IN_FILE}")
     ] = None,
+    experiment: Annotated[
+        str | None, typer.Option(metavar="NAME", help=f"Name of the experiment.  {IN_FILE}")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help=f"Name of the revision.  {IN_FILE}")
+    ] = None,
+    settings: Settings = None,
     in_json: AsJson = False,
 ) -> None:
     """Build a workload, sign the revision, write its record and its first head."""
@@ -77,8 +106,12 @@ def publish(  # noqa: PLR0913 - one parameter per option
 @app.command("list")
 def list_revisions(
     genesis: GenesisFile,
-    files: Annotated[list[Path] | None, typer.Argument(help="Records of revisions.")] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Data directory of a node.")] = None,
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="FILE", help="Records of revisions.")
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Data directory of a node.")
+    ] = None,
     in_json: AsJson = False,
 ) -> None:
     """List the revisions that a node has, or those in files."""

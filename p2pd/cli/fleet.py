@@ -8,6 +8,7 @@ import typer
 from p2pd.cli.output import AsJson, group, progress, say, say_json
 from p2pd.cli.tables import print_table
 from p2pd.core.ids import SHORT_HEX
+from p2pd.daemon.fleet import STOPPED
 from p2pd.daemon.fleet import down as stop
 from p2pd.daemon.fleet import status as statuses
 from p2pd.daemon.fleet import up as start
@@ -15,7 +16,7 @@ from p2pd.status.pictures import printable
 
 app = group()
 
-FleetFile = Annotated[Path, typer.Argument(help="Fleet file, TOML.")]
+FleetFile = Annotated[Path, typer.Argument(metavar="FILE", help="Fleet file, TOML.")]
 IDS = ("peer", "head")
 """Shortened on the screen, whole in JSON."""
 
@@ -46,7 +47,10 @@ def status(file: FleetFile, in_json: AsJson = False) -> None:
         columns = [name for name in rows[0] if name != "why"]
         print_table(columns, [[_cell(name, row[name]) for name in columns] for row in rows])
         down = [row for row in rows if not row["running"]]
-        say(*(printable(f"{row['name']} is not running: {row['why']}") for row in down))
+        if stopped := [row["name"] for row in down if row["why"] == STOPPED]:
+            say(f"stopped: {', '.join(stopped)}")
+        others = [row for row in down if row["why"] != STOPPED]
+        say(*(printable(f"{row['name']} is not running: {row['why']}") for row in others))
     else:
         say("no node of this fleet is known here")
 

@@ -17,10 +17,15 @@ from p2pd.io.lock import holder_of
 
 app = group()
 
-GenesisFile = Annotated[Path, typer.Option("--genesis", help="Genesis file of the network.")]
-DataDir = Annotated[Path, typer.Option(help="Data directory of a node.")]
+GenesisFile = Annotated[
+    Path, typer.Option("--genesis", metavar="FILE", help="Genesis file of the network.")
+]
+DataDir = Annotated[Path, typer.Option(metavar="DIR", help="Data directory of a node.")]
 RevisionName = Annotated[
-    str, typer.Option("--revision", help="Name or id (hex, its beginning will do), if several.")
+    str,
+    typer.Option(
+        "--revision", metavar="NAME", help="Name or id (hex, its beginning will do), if several."
+    ),
 ]
 
 
@@ -41,7 +46,9 @@ def list_heads(
 def show(
     genesis: GenesisFile,
     data_dir: DataDir,
-    height: Annotated[str, typer.Argument(help="A height, or: latest.")] = "latest",
+    height: Annotated[
+        str, typer.Argument(metavar="HEIGHT", help="A height, or: latest.")
+    ] = "latest",
     revision: RevisionName = "",
     in_json: AsJson = False,
 ) -> None:
@@ -74,8 +81,10 @@ def export(
     *,
     genesis: GenesisFile,
     data_dir: DataDir,
-    out: Annotated[Path, typer.Option(help="Where the safetensors file goes.")],
-    height: Annotated[str, typer.Argument(help="A height, or: latest.")] = "latest",
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where the safetensors file goes.")],
+    height: Annotated[
+        str, typer.Argument(metavar="HEIGHT", help="A height, or: latest.")
+    ] = "latest",
     revision: RevisionName = "",
     in_json: AsJson = False,
 ) -> None:

@@ -11,7 +11,7 @@ from p2pd.io.keys import Ed25519Signer, load_or_create_key
 
 
 def command(
-    data_dir: Annotated[Path, typer.Option(help="Data directory of the node.")],
+    data_dir: Annotated[Path, typer.Option(metavar="DIR", help="Data directory of the node.")],
     in_json: AsJson = False,
 ) -> None:
     signer = key_of(data_dir)

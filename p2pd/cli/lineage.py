@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from statistics import median_low
 
 from p2pd.cli.reading import Chain
-from p2pd.core.decision import Decision, Record
+from p2pd.core.decision import Decision, Record, open_plans
 from p2pd.core.derive import weight_of
 from p2pd.core.ids import peer_id
 from p2pd.core.leases import find_lease
-from p2pd.core.messages import Choices
+from p2pd.core.messages import ChoiceKind, Choices
 from p2pd.core.work import MILLION, Verdict
 from p2pd.errors import RemoteError, StoreError, UsageError
 from p2pd.wire.envelope import load_choices
@@ -35,7 +35,7 @@ class Row:
         return {
             "height": decision.height,
             "decision": decision.id.hex(),
-            "outcome": decision.header.outcome.text,
+            "outcome": outcome_of(decision),
             "head": decision.head.hex(),
             "accepted": self.accepted,
             "rejected": self.rejected,
@@ -43,6 +43,11 @@ class Row:
             "samples": decision.state.progress.samples,
             "epoch": decision.state.progress.epoch,
         }
+
+
+def outcome_of(decision: Decision) -> str:
+    """In a word; the first head of a revision was signed with it, and never voted on."""
+    return decision.header.outcome.text if decision.height else "genesis"
 
 
 def rows(chain: Chain) -> Iterator[Row]:
@@ -104,7 +109,7 @@ def detail(chain: Chain, height: int) -> dict[str, object]:
         "revision": chain.setting.revision.id.hex(),
         "height": height,
         "decision": decision.id.hex(),
-        "outcome": decision.header.outcome.text,
+        "outcome": outcome_of(decision),
         "head": decision.head.hex(),
         "reports": [
             {
@@ -116,6 +121,7 @@ def detail(chain: Chain, height: int) -> dict[str, object]:
             for report in chain.reports(height)
         ],
         "cohort": _cohort(chain, decision),
+        "missed": _missed(chain, decision),
         "outer": decision.header.outer.hex() if decision.header.outer else None,
         "merge_rule": decision.merged.rule if decision.merged else None,
         "votes": _votes(chain, record),
@@ -178,6 +184,23 @@ def _cohort(chain: Chain, decision: Decision) -> list[dict[str, object]]:
             }
         )
     return entries
+
+
+def _missed(chain: Chain, decision: Decision) -> list[dict[str, object]]:
+    """Leases that brought no update, and by now can bring none."""
+    choices = choices_of(chain, decision)
+    if choices is None or choices.kind not in (ChoiceKind.WINDOW, ChoiceKind.BLOCKED):
+        return []
+    if chain.record(decision.height - 1) is None:
+        return []
+    here = {(one.update.content.plan, one.update.signer) for one in choices.cohort}
+    late = decision.state.late
+    return [
+        {"peer": lease.peer.hex(), "leased": lease.samples}
+        for dealt, plan in open_plans(record_at(chain, decision.height - 1).decision)
+        for lease in plan.roster
+        if (dealt, lease.peer) not in here and (late is None or late.dealt != dealt)
+    ]
 
 
 def _votes(chain: Chain, record: Record) -> list[dict[str, object]]:

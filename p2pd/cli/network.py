@@ -13,32 +13,53 @@ from p2pd.core.genesis import Genesis
 from p2pd.io.durable import write_durably
 
 app = group()
+
+IN_FILE = "[required here or in --from]"
 Keys = list[str] | None
 
 
 @app.command()
 def create(  # noqa: PLR0913 - one parameter per option
     *,
-    out: Annotated[Path, typer.Option(help="Where the signed genesis goes.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where the signed genesis goes.")],
     from_file: Annotated[
-        Path | None, typer.Option("--from", help="TOML file with a table [network]; options win.")
+        Path | None,
+        typer.Option(
+            "--from", metavar="FILE", help="TOML file with a table [network]; options win."
+        ),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the network.")] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help=f"Name of the network.  {IN_FILE}")
+    ] = None,
     authority: Annotated[
         list[Path] | None,
-        typer.Option(help="Key file, or data directory with a key, that signs; repeat."),
+        typer.Option(
+            metavar="FILE",
+            help=f"Key file, or data directory with a key, that signs; repeat.  {IN_FILE}",
+        ),
     ] = None,
     authority_key: Annotated[
-        Keys, typer.Option(help="PUBKEY of an authority that does not sign now; repeat.")
+        Keys,
+        typer.Option(metavar="PUBKEY", help="Of the authority too, without signing now; repeat."),
     ] = None,
     threshold: Annotated[
-        int | None, typer.Option(help="Authority keys that must sign; by default over half.")
+        int | None,
+        typer.Option(metavar="N", help="Authority keys that must sign; by default over half."),
     ] = None,
-    validator: Annotated[Keys, typer.Option(help="PUBKEY or PUBKEY:WEIGHT; repeat.")] = None,
+    validator: Annotated[
+        Keys,
+        typer.Option(
+            metavar="PUBKEY[:WEIGHT]",
+            help=f"Who votes, of weight 1 if not said; repeat.  {IN_FILE}",
+        ),
+    ] = None,
     quorum: Annotated[
-        int | None, typer.Option(help="Weight that decides; by default over two thirds.")
+        int | None,
+        typer.Option(metavar="N", help="Weight that decides; by default over two thirds."),
     ] = None,
-    admission: Annotated[str | None, typer.Option(help="Who may train: open.")] = None,
+    admission: Annotated[
+        str | None, typer.Option(metavar="POLICY", help="Who may train: open.")
+    ] = None,
     in_json: AsJson = False,
 ) -> None:
     """Write the signed genesis of a network, and say what its quorum survives."""
@@ -59,7 +80,8 @@ def create(  # noqa: PLR0913 - one parameter per option
 
 @app.command()
 def show(
-    file: Annotated[Path, typer.Argument(help="A genesis file.")], in_json: AsJson = False
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A genesis file.")],
+    in_json: AsJson = False,
 ) -> None:
     """Check a genesis file and describe the network."""
     _print(read_genesis(file), in_json=in_json)

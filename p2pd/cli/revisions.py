@@ -95,11 +95,13 @@ def cost_lines(published: Published) -> list[str]:
         f"workload   {revision.workload.module}, source {revision.workload.source.hex()}",
         f"data       {revision.data.kind}, {counted(revision.data.samples, 'sample')} in "
         f"{counted(revision.data.shards, 'microshard')}{_named(revision.data.descriptor)}",
-        f"update     {size(published.update_bytes)} in {revision.codec}: what each trainer sends per window",
-        f"validator  takes in {size(published.window_bytes)} per window from a full roster of "
-        f"{schedule.max_roster}: {size(round(rate))}/s over a deadline of {deadline_s:g} s",
-        f"newcomer   that validates takes in one head{state}",
-        f"trainer    takes in one head per window: {size(published.head.size_bytes)}",
+        f"trainer    per height sends one update, {size(published.update_bytes)} in {revision.codec}, "
+        f"and fetches the new head, {size(published.head.size_bytes)}",
+        f"validator  per height fetches every update: at most {size(published.window_bytes)}, from "
+        f"{counted(schedule.max_roster, 'trainer')} (schedule.max_roster);",
+        f"           {size(round(rate))}/s if a height takes {deadline_s:g} s (schedule.deadline_s), "
+        "more if it is decided sooner",
+        f"newcomer   fetches one head, {size(published.head.size_bytes)}{state}, before it can validate",
     ]
 
 

@@ -13,18 +13,29 @@ from p2pd.daemon.run import run
 def command(  # noqa: PLR0913 - one parameter per option
     *,
     role: Annotated[
-        str | None, typer.Option(help="bootstrap, trainer, reducer, validator or viewer.")
+        str | None,
+        typer.Option(metavar="ROLE", help="bootstrap, trainer, reducer, validator or viewer."),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(envvar="P2PD_CONFIG", help="Configuration file; options win.")
+        Path | None,
+        typer.Option(envvar="P2PD_CONFIG", metavar="FILE", help="Configuration file; options win."),
     ] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Directory of this node alone.")] = None,
-    listen: Annotated[str | None, typer.Option(help="host:port of the UDP socket.")] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Directory of this node alone.")
+    ] = None,
+    listen: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Of the UDP socket.")
+    ] = None,
     seed: Annotated[
-        list[str] | None, typer.Option(help="host:port or PEER@host:port; repeat.")
+        list[str] | None,
+        typer.Option(metavar="[PEER@]HOST:PORT", help="A node to join by; repeat."),
     ] = None,
-    genesis: Annotated[Path | None, typer.Option(help="Genesis file of the network.")] = None,
-    record: Annotated[Path | None, typer.Option(help="Record of the revision.")] = None,
+    genesis: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Genesis file of the network.")
+    ] = None,
+    record: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Record of the revision.")
+    ] = None,
     in_json: AsJson = False,
 ) -> None:
     options = (

@@ -52,33 +52,52 @@ evidence   who is caught lying is suspended
 
 docs/simulation.md and docs/simulated-attacks.md say more.
 """
+Validators = Annotated[
+    str | None,
+    typer.Option(
+        "--set",
+        metavar="WEIGHTS:QUORUM",
+        help="The validators of every fleet, 2,1,1:3 say; otherwise each seed draws its own.",
+    ),
+]
+Broken = Annotated[
+    str | None,
+    typer.Option(
+        "--break",
+        metavar="NAME|list",
+        help="Defence to switch off: the attack must be noticed. list prints the names, see below.",
+    ),
+]
 
 
 def command(  # noqa: PLR0913 - one parameter per option
     *,
-    seeds: Annotated[int, typer.Option(min=1, help="How many fleets to run.")] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the first one.")] = 0,
-    windows: Annotated[int, typer.Option(min=1, help="Heads that each fleet promotes.")] = 10,
-    faults: Annotated[FaultSet, typer.Option(help="What goes wrong.")] = FaultSet.ALL,
-    validators: Annotated[
-        str | None,
-        typer.Option(
-            "--set",
-            metavar="WEIGHTS:QUORUM",
-            help="The validators of every fleet, 2,1,1:3 say; otherwise each seed draws its own.",
-        ),
-    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="How many fleets to run.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the first one.")] = 0,
+    windows: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Heads that each fleet promotes.")
+    ] = 10,
+    faults: Annotated[
+        FaultSet, typer.Option(metavar="KIND", help="What goes wrong.")
+    ] = FaultSet.ALL,
+    validators: Validators = None,
     lookahead: Annotated[
         int | None,
-        typer.Option(min=0, max=1, help="Of every revision; otherwise each seed draws it."),
+        typer.Option(
+            min=0, max=1, metavar="N", help="Of every revision; otherwise each seed draws it."
+        ),
     ] = None,
     outer: Annotated[
         Outer | None,
-        typer.Option(help="Outer optimizer of every revision; otherwise each seed draws it."),
+        typer.Option(
+            metavar="NAME", help="Outer optimizer of every revision; otherwise each seed draws it."
+        ),
     ] = None,
     revisions: Annotated[
         int | None,
-        typer.Option(min=1, max=REVISIONS_MOST, help="Otherwise each seed draws how many."),
+        typer.Option(
+            min=1, max=REVISIONS_MOST, metavar="N", help="Otherwise each seed draws how many."
+        ),
     ] = None,
     only: Annotated[
         str | None,
@@ -87,14 +106,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     without: Annotated[
         str, typer.Option(metavar="NAMES", help="Nodes that never start: trainer2,viewer1 say.")
     ] = "",
-    broken: Annotated[
-        str | None,
-        typer.Option(
-            "--break",
-            metavar="NAME|list",
-            help="Defence to switch off: the attack must be noticed. list prints the names, see below.",
-        ),
-    ] = None,
+    broken: Broken = None,
     in_json: AsJson = False,
 ) -> None:
     if broken == LIST:

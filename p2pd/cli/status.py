@@ -26,9 +26,13 @@ docs/operations.md says more.
 
 def command(
     *,
-    data_dir: Annotated[Path | None, typer.Option(help="Data directory of the node.")] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Data directory of the node.  [this or --config]"),
+    ] = None,
     config: Annotated[
-        Path | None, typer.Option(envvar="P2PD_CONFIG", help="Configuration that names it.")
+        Path | None,
+        typer.Option(envvar="P2PD_CONFIG", metavar="FILE", help="Configuration that names it."),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Print it once, and end.")] = False,
     in_json: AsJson = False,

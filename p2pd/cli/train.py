@@ -13,14 +13,20 @@ from p2pd.cli.output import AsJson, say, say_json
 def command(  # noqa: PLR0913 - one parameter per option
     *,
     local: Annotated[str, typer.Option(metavar="MODULE", help="Module of the workload.")],
-    samples: Annotated[int, typer.Option(min=1, help="How many samples to train on in all.")],
-    config: Annotated[list[str] | None, typer.Option(help="KEY=VALUE for it; repeat.")] = None,
+    samples: Annotated[
+        int, typer.Option(min=1, metavar="N", help="How many samples to train on in all.")
+    ],
+    config: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="For the module's build; repeat.")
+    ] = None,
     every: Annotated[
-        int, typer.Option(min=0, help="Samples between measurements; 0 for 20 of them.")
+        int,
+        typer.Option(min=0, metavar="N", help="Samples between measurements; 0 for 20 of them."),
     ] = 0,
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads of torch.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, metavar="N", help="CPU threads of torch.")] = 1,
     workload_path: Annotated[
-        Path | None, typer.Option(help="Directory of the module, if it is not installed.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Directory of the module, if it is not installed."),
     ] = None,
     traceback: Annotated[
         bool, typer.Option("--traceback", help="If it fails, show the way through your code.")

@@ -31,6 +31,9 @@ from p2pd.node.plugins import load_role
 START_S = 30.0
 """How long a node may take from its start to its first answer."""
 POLL_S = 0.1
+LEFT = " p2pd.daemon: left"
+"""What a node that was asked to leave says last."""
+STOPPED = "stopped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +202,7 @@ def _row(fleet: Fleet, node: FleetNode, found: dict[str, Any] | None) -> dict[st
 
 
 def _why_down(fleet: Fleet, node: FleetNode) -> str:
-    """Why a node does not answer, in its own last words where there are any."""
+    """Why a node does not answer: it was stopped, or its own last words where there are any."""
     log = fleet.data_dir(node) / "log"
     pid = holder_of(fleet.data_dir(node))
     if pid is not None:
@@ -207,4 +210,6 @@ def _why_down(fleet: Fleet, node: FleetNode) -> str:
     # Its output also has what ended it before it had a log.
     output = _output(fleet, node)
     said = (last_line(output) or last_line(log)).removeprefix("p2pd: ")
+    if said.endswith(LEFT):
+        return STOPPED
     return said or ("it printed nothing" if exists(output) else "it has never run here")

@@ -82,8 +82,13 @@ def tensor_bytes(number: int) -> bytes:
     return layout_of(SCHEMA.tensors).header + bytes([0, 0, 0x80, 0x3F, 0, 0, number, 0x40] * 3)
 
 
-def build_chain(root: Path, heights: int = 4, outer: OuterRule = PLAIN) -> Built:
-    """D(0) idle, D(1) deals leases, then windows with one accepted and one rejected update each."""
+def build_chain(
+    root: Path, heights: int = 4, outer: OuterRule = PLAIN, missed_at: int = 0
+) -> Built:
+    """D(0) idle, D(1) deals leases, then windows with one accepted and one rejected update each.
+
+    At height missed_at the second trainer brings nothing.
+    """
     data_dir = root / "node"
     data_dir.mkdir(mode=0o700)
     genesis = Genesis(
@@ -97,11 +102,16 @@ def build_chain(root: Path, heights: int = 4, outer: OuterRule = PLAIN) -> Built
     )
     genesis_file = root / "genesis.cbor"
     genesis_file.write_bytes(encode(seal_genesis(genesis, (AUTHORITY,))))
-    return trio.run(_fill, data_dir, genesis_file, genesis, heights, outer)
+    return trio.run(_fill, data_dir, genesis_file, genesis, heights, outer, missed_at)
 
 
 async def _fill(
-    data_dir: Path, genesis_file: Path, genesis: Genesis, heights: int, outer: OuterRule
+    data_dir: Path,
+    genesis_file: Path,
+    genesis: Genesis,
+    heights: int,
+    outer: OuterRule,
+    missed_at: int,
 ) -> Built:
     settings = StoreSettings(quota_bytes=0, reserve_bytes=0)
     store = FileBlobStore(data_dir / "blobs", settings, on_damage=lambda *_: None)
@@ -123,7 +133,8 @@ async def _fill(
         Write(Table.DECISIONS, setting.revision.id + bytes(8), encode(Record(decisions[0], None))),
     ]
     for height in range(1, heights + 1):
-        decision = _next(setting, decisions[-1], heads[height], states[height])
+        there = TRAINERS[: 1 if height == missed_at else None]
+        decision = _next(setting, decisions[-1], heads[height], states[height], there)
         record = Record(decision, certify(setting, decision))
         decisions.append(decision)
         place = setting.revision.id + height.to_bytes(8)
@@ -156,13 +167,17 @@ def revision_of(genesis: Genesis, head: ArtifactId) -> Revision:
 
 
 def _next(
-    setting: Setting, previous: Decision, head: ArtifactId, outer: ArtifactId | None
+    setting: Setting,
+    previous: Decision,
+    head: ArtifactId,
+    outer: ArtifactId | None,
+    there: Sequence[Ed25519Signer],
 ) -> Decision:
     scope = setting.scope(previous.height + 1)
     beacons = [seal(signer, "beacon", scope, Beacon(Service.TRAIN)) for signer in TRAINERS]
     presence = tuple(sorted(beacons, key=lambda beacon: beacon.signer))
     cohort: list[Candidate] = []
-    for signer, verdict in zip(TRAINERS, (Verdict.ACCEPTED, Verdict.NONFINITE), strict=True):
+    for signer, verdict in zip(there, (Verdict.ACCEPTED, Verdict.NONFINITE), strict=False):
         lease = previous.state.plan.lease_of(signer.peer)
         if lease is not None:
             update = Update(previous.id, previous.state.plan.base, head, 100, lease.samples, 2)

@@ -46,6 +46,18 @@ def test_a_node_that_ended_has_its_last_words_said(fleet: Path) -> None:
     assert "digest 7" in rows[1]["why"]
 
 
+def test_nodes_that_were_stopped_are_said_to_be_stopped_and_nothing_like_an_error(
+    fleet: Path,
+) -> None:
+    for name in ("seed1", "viewer1"):
+        output = fleet.parent / "lab" / "output" / f"{name}.txt"
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text("17:58:30 INFO    p2pd.daemon: up\n17:58:39 INFO    p2pd.daemon: left\n")
+    assert p2pd("fleet", "status", fleet).out.splitlines()[-1] == "stopped: seed1, viewer1"
+    rows = p2pd("fleet", "status", fleet, "--json").json
+    assert [row["why"] for row in rows] == ["stopped", "stopped"]
+
+
 def test_a_node_that_never_ran_is_said_to_be_so(fleet: Path) -> None:
     assert p2pd("fleet", "status", fleet).out.splitlines()[-1] == (
         "viewer1 is not running: it has never run here"

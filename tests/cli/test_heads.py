@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from p2pd.cli.lineage_tables import _until
 from p2pd.core.encoding import encode
 from p2pd.wire.records import seal_genesis
-from tests.cli.chains import AUTHORITY, VALIDATORS, Built, flip, tensor_bytes
+from tests.cli.chains import AUTHORITY, TRAINERS, VALIDATORS, Built, build_chain, flip, tensor_bytes
 from tests.cli.commands import p2pd
 
 
 def test_a_sound_chain_is_listed_from_the_genesis_on(chain: Built) -> None:
     rows = p2pd("heads", "list", *chain.arguments, "--json").json
     assert [(row["height"], row["outcome"]) for row in rows] == [
-        (0, "promoted"),
+        (0, "genesis"),
         (1, "kept(idle)"),
         (2, "promoted"),
         (3, "promoted"),
@@ -66,6 +67,40 @@ def test_tables_for_people_name_heights_and_verdicts(chain: Built) -> None:
     shown = p2pd("heads", "show", 2, *chain.arguments).out
     assert "nonfinite" in shown
     assert chain.decisions[2].id.hex() in shown
+
+
+def test_a_height_says_who_missed_its_lease_and_what_share_each_update_had(tmp_path: Path) -> None:
+    chain = build_chain(tmp_path, missed_at=3)
+    missing = TRAINERS[1].peer.hex()
+    words = p2pd("heads", "show", 3, *chain.arguments).out.splitlines()
+    (missed,) = (line.split() for line in words if line.split()[1:2] == ["missed"])
+    assert missed == [missing[:10], "missed", "-", "20", "-", "-"]
+    (accepted,) = (line for line in words if "accepted" in line)
+    assert accepted.endswith("100.0 %")
+    found = p2pd("heads", "show", 3, *chain.arguments, "--json").json
+    assert found["missed"] == [{"peer": missing, "leased": 20}]
+    assert found["cohort"][0]["weight"] == found["cohort"][0]["samples"] * 2**20
+    assert p2pd("heads", "show", 2, *chain.arguments, "--json").json["missed"] == []
+
+
+def test_a_height_says_in_words_what_comes_next_and_where_nothing_was_measured(
+    chain: Built,
+) -> None:
+    first = p2pd("heads", "show", 0, *chain.arguments).out
+    assert "outcome   genesis" in first
+    assert "next      height 1 waits for a trainer" in first
+    assert "reports   none here: each head is measured once" in first
+    second = p2pd("heads", "show", 2, *chain.arguments).out
+    assert "next      height 3, with 2 leases" in second
+    assert "none here" not in second
+    assert second.count("never was") == 2
+
+
+@pytest.mark.parametrize(
+    ("end", "said"), [(0, "never was"), (44, "height 44"), (13, "height 13, over")]
+)
+def test_a_quarantine_is_told_in_heights(end: int, said: str) -> None:
+    assert _until(end, 13) == said
 
 
 def test_a_head_is_exported_as_it_is(chain: Built, tmp_path: Path) -> None:
