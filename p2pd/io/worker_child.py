@@ -29,6 +29,8 @@ LINE_BYTES = 2000
 """Of the user's output; the rest of a longer line is a line of its own."""
 DRAIN_S = 2.0
 """How long the output of a process that has ended is read on."""
+KEEPER_S = 5.0
+"""How long the keeper of a process may take to kill what lies below: without it, only the group is killed."""
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 Log = Callable[[str], None]
@@ -103,7 +105,7 @@ class Child:
                 nursery.start_soon(self._carry_output)
                 await self._exit()
                 self._exited = True
-                self._kill_group()  # what it has started itself
+                self._kill_group()  # what it has started itself, where its keeper did not see to it
                 nursery.cancel_scope.deadline = trio.current_time() + DRAIN_S
         finally:
             with trio.CancelScope(shield=True):
@@ -123,6 +125,10 @@ class Child:
 
     async def kill(self, why: str, patience_s: float) -> None:
         self._killed_why = self._killed_why or why
+        self._end_all()
+        with trio.move_on_after(patience_s):
+            await self.ended.wait()
+            return
         self._kill_group()
         with trio.move_on_after(patience_s):
             await self.ended.wait()
@@ -138,6 +144,13 @@ class Child:
         else:
             await trio.to_thread.run_sync(self._process.wait, abandon_on_cancel=True)
 
+    def _end_all(self) -> None:
+        """Has its keeper kill all that lies below, whatever groups it is in."""
+        if sys.platform == "linux":
+            self._process.terminate()
+        else:
+            self._kill_group()
+
     def _kill_group(self) -> None:
         if self._process.returncode is None:  # once reaped, its number may be another's
             # Nobody may be left; macOS says so by EPERM.
@@ -147,6 +160,11 @@ class Child:
     async def _reap(self) -> None:
         if not self._exited:
             self._killed_why = self._killed_why or "its daemon is stopping"
+            self._end_all()
+            with trio.move_on_after(KEEPER_S):
+                await self._exit()
+                self._exited = True
+        if not self._exited:
             self._kill_group()
             await self._exit()
         self._cause = self._describe(self._process.wait())

@@ -1,7 +1,8 @@
 """The worker process: `python -m p2pd.workload.serve --requests FD --answers FD --parent PID`.
 
 Reads requests from one inherited pipe and writes answers to another. Standard output and error
-belong to the user's code. Ends when the pipe does, and dies with the daemon.
+belong to the user's code. Ends when the pipe does, and dies with the daemon, and with it all that the
+user's code has started.
 """
 
 import os
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from p2pd.core.encoding import decode, encode
 from p2pd.errors import WorkloadError
-from p2pd.lifeline import end_with
+from p2pd.subreaper import keep
 from p2pd.tensors.frames import read_frame, write_frame
 from p2pd.workload.contract import Cancelled
 from p2pd.workload.protocol import (
@@ -123,8 +124,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--memory-bytes", type=int, default=0, help="limit; 0 for none")
     parser.add_argument("--path", action="append", default=[], help="directory of workloads")
     options = parser.parse_args(arguments)
-    end_with(options.parent)
-    for descriptor in (options.requests, options.answers):
+    pipes = options.requests, options.answers
+    keep(options.parent, pipes)
+    for descriptor in pipes:
         os.set_inheritable(descriptor, False)  # what the user's code starts has no part in this
     if options.memory_bytes:
         # Not the address space: torch and CUDA reserve far more of it than they ever use.

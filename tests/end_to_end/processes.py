@@ -48,8 +48,9 @@ def children_of(pid: int) -> list[Process]:
 
 
 def worker_of(pid: int) -> Process | None:
-    workers = (c for c in children_of(pid) if "p2pd.workload.serve" in c.command)
-    return next(workers, None)
+    """The process that runs the user's code, below its keeper."""
+    keepers = [c for c in children_of(pid) if "p2pd.workload.serve" in c.command]
+    return next((worker for keeper in keepers for worker in children_of(keeper.pid)), None)
 
 
 @contextmanager

@@ -60,6 +60,8 @@ class Probe(Workload):
             raise ValueError("no such luck")
         if lease.seed == 2:
             child = subprocess.Popen(["sleep", "1000"])
+            apart = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+            print("apart", apart.pid, flush=True)
             print("sleeper", child.pid, flush=True)
             os._exit(7)
         if lease.seed == 3:
@@ -243,6 +245,7 @@ def test_a_process_that_dies_is_named_reaped_with_its_group_and_replaced(tmp_pat
         with pytest.raises(WorkloadError, match=r"ended with exit code 7; it last said: sleeper"):
             await worker.train(job(base, 2))
         await ended(int(await scene.said("sleeper")))
+        await ended(int(await scene.said("apart")))
 
         with pytest.raises(WorkloadError, match=r"killed \(SIGKILL\): probably out of memory"):
             await worker.train(job(base, 4))
@@ -367,16 +370,19 @@ trio.run(main)
 
 def test_a_worker_in_an_endless_loop_dies_with_its_daemon(tmp_path: Path) -> None:
     (tmp_path / "looping_workload.py").write_text(
-        "import os\nprint('loop', os.getpid())\nwhile True:\n    pass\n"
+        "import os, subprocess\n"
+        "apart = subprocess.Popen(['sleep', '1000'], start_new_session=True)\n"
+        "print('loop', os.getpid(), apart.pid)\nwhile True:\n    pass\n"
     )
     command = [sys.executable, "-c", DAEMON, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as daemon:
         assert daemon.stdout is not None
-        pid = int(daemon.stdout.readline().removeprefix("loop "))
+        pids = map(int, daemon.stdout.readline().removeprefix("loop ").split())
         daemon.send_signal(signal.SIGKILL)
 
         async def main() -> None:
             with trio.fail_after(LIMIT_S):
-                await ended(pid)
+                for pid in pids:
+                    await ended(pid)
 
         trio.run(main)

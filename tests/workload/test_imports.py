@@ -6,6 +6,7 @@ import sys
 import p2pd, p2pd.io.worker, p2pd.workload.protocol, p2pd.workload.source, p2pd.workload.serve
 import p2pd.workload.alone
 assert "torch" not in sys.modules
+assert "numpy" not in sys.modules  # whose threads the keeper of a worker must not fork
 assert p2pd.Workload.__name__ == "Workload"
 assert "torch" not in sys.modules
 """

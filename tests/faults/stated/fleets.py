@@ -264,7 +264,10 @@ async def _at_a_step(bench: Bench) -> list[Process]:
         return own is not None and own["samples"] > 0 and own["stage"].startswith("training")
 
     await until("a step is under way", training)
-    return children_of(bench.nodes["trainer1"].process.pid)
+    pid = bench.nodes["trainer1"].process.pid
+    worker = worker_of(pid)
+    assert worker is not None
+    return [*children_of(pid), worker]
 
 
 async def _no_longer_there(seen: Seen, what: str, found: list[Process], start_s: float) -> None:
