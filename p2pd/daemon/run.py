@@ -55,8 +55,6 @@ workload_log = logging.getLogger("p2pd.workload")
 
 LEAVE_S = 9.0
 """A clean end may take so long; then the process ends all the same: within ten seconds."""
-TELL_S = 1.0
-"""Of that, for telling others."""
 PUT_OFF_S = 2.0
 """Of that, for storing what could wait."""
 OK, FAILED, USAGE = 0, 1, 2
@@ -74,8 +72,7 @@ class Departure:
     async def run(self) -> None:
         await self.begun.wait()
         if self.node is not None:
-            with trio.move_on_after(TELL_S):
-                await self.node.leave()
+            await self.node.leave()
         self.life.cancel()
 
 

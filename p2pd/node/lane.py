@@ -202,9 +202,7 @@ class Lane:
         linked = [link.peer for link in self._hub.transport.links()]
         limit_s = self.setting.revision.schedule.check_limit_ms / 1000
         self.keep(artifact)
-        with trio.move_on_after(limit_s):
-            return await bring(self._hub, wanted, providers, others=linked)
-        return False
+        return await bring(self._hub, wanted, providers, others=linked, limit_s=limit_s)
 
     def offended(self, peer: PeerId, why: str) -> None:
         self._hub.offended(peer, why)

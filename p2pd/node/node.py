@@ -47,6 +47,8 @@ from p2pd.wire.envelope import load
 log = logging.getLogger("p2pd.node")
 
 MAX_HEIGHT = 2**63
+TELL_S = 1.0
+"""A node that leaves may take so long to tell others."""
 OFFENCE = FAULTS_MOST // 5
 """In faults."""
 RECORDS_ANSWER_BYTES = RECORDS_BYTES - 1024 * 1024
@@ -138,11 +140,12 @@ class Node:
     async def leave(self) -> None:
         """Ends its roles, lets them say so, and waits until it has arrived. To be called before run is cancelled.
 
-        Some links may take for ever: the caller owns the deadline.
+        Who does not acknowledge it within TELL_S is not waited for.
         """
-        said = [await lane.leave() for lane in self.lanes.values()] if self._open else []
-        if any(said):
-            await self.transport.drain()
+        with trio.move_on_after(TELL_S):
+            said = [await lane.leave() for lane in self.lanes.values()] if self._open else []
+            if any(said):
+                await self.transport.drain()
 
     async def store(self) -> None:
         """Stores what was only put off. To be called once run was cancelled."""

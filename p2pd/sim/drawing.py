@@ -3,7 +3,7 @@
 Each kind, and each node, has dice of its own: what one of them suffers says nothing about the others.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -13,9 +13,11 @@ from p2pd.sim.faults import (
     CommitCrash,
     Crash,
     Cut,
+    Death,
     Fault,
     FaultSet,
     FullDisk,
+    Leaving,
     Restore,
     SlowDisk,
     StepCrash,
@@ -37,6 +39,8 @@ WEATHERS = (
 )
 LEAST_S = 1.0
 """A fault that would be shorter than this is left out."""
+LEAVING_SHARE = 0.5
+"""Of the deaths of trainers and reducers."""
 SLOW_S = 3.0
 OFFSETS_S = (30.0, 1200.0, 2 * 3600.0, 20 * 24 * 3600.0)
 """By which a wall clock is wrong: within what is tolerated, and beyond what records live."""
@@ -92,7 +96,7 @@ def draw_faults(seed: int, nodes: Named, kinds: FaultSet, *, until_s: float) -> 
         faults += _network(seed, names, until_s)
     for name in names:
         if kinds.has(FaultSet.CRASH):
-            faults += _crashes(seed, name, until_s)
+            faults += _some_leave(seed, name, _crashes(seed, name, until_s))
         if kinds.has(FaultSet.DISK):
             faults += _disks(seed, name, until_s)
         if kinds.has(FaultSet.CLOCK):
@@ -126,7 +130,7 @@ def draw_split(seed: int, names: Sequence[str]) -> tuple[Cut, ...]:
     return (Cut(start_s, until_s, Partition(frozenset(left), frozenset(names) - left)),)
 
 
-def _crashes(seed: int, name: str, until_s: float) -> Iterator[Fault]:
+def _crashes(seed: int, name: str, until_s: float) -> Iterator[Death]:
     dice = Random(f"{seed}/crashes/{name}")
     for start_s, end_s in _windows(dice, until_s, gap_s=(20.0, 200.0), length_s=(1.0, 40.0)):
         kind = dice.randrange(4)
@@ -137,6 +141,17 @@ def _crashes(seed: int, name: str, until_s: float) -> Iterator[Fault]:
             yield StepCrash(start_s, end_s, name, dice.randrange(1, 200))
         else:
             yield Crash(start_s, end_s, name, silent=dice.random() < 0.5)
+
+
+def _some_leave(seed: int, name: str, deaths: Iterable[Death]) -> Iterator[Fault]:
+    """Trainers and reducers are mostly stopped by people, who let them say so."""
+    dice = Random(f"{seed}/leaving/{name}")
+    for death in deaths:
+        leaves = dice.random() < LEAVING_SHARE
+        if leaves and name.startswith(("trainer", "reducer")):
+            yield Leaving(death.from_s, death.until_s, name)
+        else:
+            yield death
 
 
 def _disks(seed: int, name: str, until_s: float) -> Iterator[Fault]:
@@ -175,7 +190,7 @@ def _with_identity(seed: int, nodes: Named, until_s: float, faults: list[Fault])
 
 
 def _kills(fault: Fault, name: str, from_s: float, until_s: float) -> bool:
-    if not isinstance(fault, Crash | CommitCrash | StepCrash) or fault.name != name:
+    if not isinstance(fault, Death) or fault.name != name:
         return False
     return fault.from_s <= until_s and from_s <= fault.until_s
 

@@ -70,6 +70,15 @@ class Crash:
 
 
 @dataclass(frozen=True, slots=True)
+class Leaving:
+    """A node is stopped as by a signal: it says so first. It is started again."""
+
+    from_s: float
+    until_s: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class CommitCrash:
     """A node dies in one of its next commits, just before it is durable or just after."""
 
@@ -147,6 +156,7 @@ Fault = (
     Weather
     | Cut
     | Crash
+    | Leaving
     | CommitCrash
     | StepCrash
     | FullDisk
@@ -155,6 +165,9 @@ Fault = (
     | Restore
     | Twin
 )
+
+
+Death = Crash | Leaving | CommitCrash | StepCrash
 
 
 class World(Protocol):
@@ -168,6 +181,10 @@ class World(Protocol):
 
     def kill(self, name: str, *, silent: bool) -> None:
         """Unless it is dead."""
+        ...
+
+    def leave(self, name: str) -> None:
+        """Unless it is dead: lets it say so, and ends it."""
         ...
 
     def kill_in_commit(self, name: str, commits: int, moment: Moment) -> None: ...
@@ -223,10 +240,12 @@ def _moments(fault: Fault, world: World) -> list[Happening]:
     return [(fault.from_s, begin), (fault.until_s, end)]
 
 
-def _of_process(fault: Crash | CommitCrash | StepCrash, world: World) -> Callable[[], None]:
+def _of_process(fault: Death, world: World) -> Callable[[], None]:
     match fault:
         case Crash():
             return partial(world.kill, fault.name, silent=fault.silent)
+        case Leaving():
+            return partial(world.leave, fault.name)
         case CommitCrash():
             return partial(world.kill_in_commit, fault.name, fault.commits, fault.moment)
         case StepCrash():

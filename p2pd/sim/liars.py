@@ -39,6 +39,8 @@ class Lie(Enum):
     """It tells one validator of its update, and gives its bytes to nobody else."""
     FLOOD = "flood"
     """It says many things where one is asked for: updates of its lease, offers, releases."""
+    FAREWELL = "farewell"
+    """It tells one validator that it leaves, at each height, and works on."""
     # Reducers
     WRONG_MERGE = "wrong merge"
     """It names another head than the merge gives."""
@@ -122,6 +124,7 @@ TRAINERS_LIES = (
     Lie.OLD,
     Lie.CONFIDE,
     Lie.FLOOD,
+    Lie.FAREWELL,
 )
 REDUCERS_LIES = (Lie.WRONG_MERGE, Lie.LATE, Lie.ABSENT)
 VALIDATORS_LIES = (

@@ -12,7 +12,7 @@ import trio
 
 from p2pd.errors import P2pError
 from p2pd.node.node import Node
-from p2pd.sim.clock import KEPT, Skew, true_now_s
+from p2pd.sim.clock import KEPT, TRUE, Skew, true_now_s
 from p2pd.sim.disk import Disk
 from p2pd.sim.drawing import TRUE_QUARTZ, Quartz
 from p2pd.sim.faults import Restore, Twin
@@ -40,6 +40,9 @@ class Life:
     blobs: MemoryBlobs
     lives: int = 0
     scope: trio.CancelScope | None = None
+    node: Node | None = None
+    skew: Skew = TRUE
+    """Of its monotonic clock in this life."""
     task: trio.lowlevel.Task | None = None
     lanes: list[WatchedLane] = field(default_factory=list)
     backup: tuple[MemoryLedger, MemoryBlobs] | None = None
@@ -114,9 +117,11 @@ class Lives:
                 up_s = Random(f"{self._seed}/{life.name}/{life.lives}/uptime").uniform(
                     0.0, UPTIME_MOST_S
                 )
-                KEPT.set(Skew(life.quartz.rate, up_s))
+                life.skew = Skew(life.quartz.rate, up_s)
+                KEPT.set(life.skew)
                 try:
-                    await (await self._build(life)).run()
+                    life.node = await self._build(life)
+                    await life.node.run()
                 except* P2pError as group:
                     self._judge(life, group)
                 self._crash_disk(life)
@@ -134,8 +139,20 @@ class Lives:
             if silent:
                 life.power_off()
             life.scope.cancel()
-            life.scope = life.task = None
+            life.scope = life.task = life.node = None
             self._crash_disk(life, power=silent)
+
+    def leave(self, name: str) -> None:
+        life = self.all[name]
+        if life.scope is not None:
+            self._nursery.start_soon(self._depart, life, life.scope)
+
+    async def _depart(self, life: Life, scope: trio.CancelScope) -> None:
+        KEPT.set(life.skew)
+        if life.node is not None:
+            await life.node.leave()
+        if life.scope is scope:  # nothing else has ended it meanwhile
+            self.kill(life.name, silent=False)
 
     def _crash_disk(self, life: Life, *, power: bool = False) -> None:
         dice = Random(f"{self._seed}/{life.name}/{life.lives}/disk")

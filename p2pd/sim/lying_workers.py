@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 from p2pd.core.ids import ArtifactId
-from p2pd.core.messages import Beacon, Reduction, Release, Service, Update
+from p2pd.core.messages import Beacon, Leave, Reduction, Release, Service, Update
 from p2pd.core.reducer import with_other_head
 from p2pd.core.signed import Signed
 from p2pd.sim.liars import Lie, Sign
@@ -80,6 +80,16 @@ def flooding(sign: Sign, scene: Scene) -> Iterable[Told]:
             yield Told(sign("beacon", scope, Beacon(Service(1 + n % 2))), scene.judges)
 
 
+def leaving_for_show(sign: Sign, scene: Scene) -> Iterable[Told]:
+    """This height before one validator, the last one before another: others in each height."""
+    others, height = sorted(scene.others), scene.scope.height
+    for n, scope in enumerate((scene.scope, replace(scene.scope, height=height - 1))):
+        if others and scope.height > 0:
+            yield Told(
+                sign("leave", scope, Leave()), frozenset({others[(height + n) % len(others)]})
+            )
+
+
 @dataclass(slots=True)
 class Late:
     """Says what it should have said a height later, or says it again for ever."""
@@ -113,6 +123,7 @@ def worker_tongue_of(lie: Lie, sign: Sign) -> Tongue:
         Lie.OLD: Tongue(late.tell, enter=late.enter),
         Lie.LATE: Tongue(late.tell, enter=late.enter),
         Lie.FLOOD: Tongue(enter=partial(flooding, sign)),
+        Lie.FAREWELL: Tongue(enter=partial(leaving_for_show, sign)),
     }
     # What the others do wrong is in their work (LyingWorker).
     return tongues.get(lie, Tongue())

@@ -63,6 +63,10 @@ class Played:
     """Height of the plan whose window was open when the trainer died."""
     restarted_at: int = 0
     """The last height decided before the dead came back."""
+    left_at: int = 0
+    """Height of the plan whose window was open when a trainer left."""
+    left_with: int = -1
+    """Its exit status."""
     shot: list[Process] = field(default_factory=list)
     """Subprocesses of a node that went on."""
     renewed: list[Process] = field(default_factory=list)
@@ -109,6 +113,7 @@ def played(tmp_path_factory: pytest.TempPathFactory, built: Built) -> Played:
                 await _start(bench, played)
                 await _kill(bench, played)
                 await _restart(bench, played)
+                await _leave(bench, played)
                 await _shoot(bench, played)
                 await _finish(bench, played)
 
@@ -130,23 +135,29 @@ async def _start(bench: Bench, played: Played) -> None:
     played.addresses = [row["address"] for row in (await bench.answers("validator1"))["peers"]]
 
 
+async def _midway(bench: Bench, slow: str, *others: str) -> int:
+    """The height of a window in which the others have delivered, and one whose work stands still has not."""
+
+    async def midway() -> int:
+        revision = await bench.revision("validator1")
+        states = {
+            name: (lease_of(revision, bench.founded.peer(name)) or {}).get("state")
+            for name in (slow, *others)
+        }
+        wanted = {slow: "training", **dict.fromkeys(others, "announced")}
+        return revision["height"] + 1 if states == wanted else 0
+
+    return await until(f"a window that lacks the update of {slow} alone", midway)
+
+
 async def _kill(bench: Bench, played: Played) -> None:
     """A trainer in mid-window, and in the same window a validator."""
     victims = ("trainer2", "validator3")
     played.peers = {name: (await bench.answers(name))["node"]["peer"] for name in victims}
-    peer, other = played.peers["trainer2"], bench.founded.peer("trainer1")
-
-    async def midway() -> int:
-        revision = await bench.revision("validator1")
-        mine, others = lease_of(revision, peer), lease_of(revision, other)
-        waiting = mine is not None and mine["state"] == "training"
-        delivered = others is not None and others["state"] == "announced"
-        return revision["height"] + 1 if waiting and delivered else 0
-
     worker = worker_of(bench.nodes["trainer2"].process.pid)
     assert worker is not None
     with stopped(worker):
-        played.killed_at = await until("a window with one update of two", midway)
+        played.killed_at = await _midway(bench, "trainer2", "trainer1")
         for name in victims:
             played.orphans += children_of(bench.nodes[name].process.pid)
             bench.kill(name)
@@ -178,6 +189,18 @@ async def _restart(bench: Bench, played: Played) -> None:
         return bool(delivered.get(bench.founded.peer("trainer3"), 0) >= 2)
 
     await until("the latecomer has delivered twice", all_deliver)
+
+
+async def _leave(bench: Bench, played: Played) -> None:
+    """A trainer in mid-window, on SIGTERM; it comes back later."""
+    worker = worker_of(bench.nodes["trainer3"].process.pid)
+    assert worker is not None
+    with stopped(worker):
+        played.left_at = await _midway(bench, "trainer3", "trainer1", "trainer2")
+        bench.nodes["trainer3"].process.terminate()
+        played.left_with = await bench.ended("trainer3")
+    await bench.reaches(("validator1",), played.left_at + 1)
+    bench.start("trainer3", "trainer")
 
 
 async def _shoot(bench: Bench, played: Played) -> None:
@@ -254,6 +277,20 @@ def test_i07_the_microshards_of_a_dead_trainer_are_dealt_again(played: Played) -
     ]
     assert lease.shards
     assert set(lease.shards) <= set(again)
+
+
+def test_a_trainer_that_leaves_gives_up_its_lease_and_its_presence(played: Played) -> None:
+    assert played.left_with == 0
+    peer = played.peer("trainer3")
+    before, closed = played.chain[played.left_at - 1], played.chain[played.left_at]
+    assert before.state.plan.lease_of(peer) is not None
+    assert not _delivered(closed, peer)
+    # It showed itself at this height, and would have another lease had it died without a word.
+    present = {beacon.signer for beacon in decode(Choices, closed.choices).presence}
+    others = {played.peer(name) for name in EARLY}
+    assert others <= present
+    assert peer not in present
+    assert {lease.peer for lease in closed.state.plan.roster} == others
 
 
 def test_i07_no_microshard_is_counted_twice_in_an_epoch(played: Played) -> None:

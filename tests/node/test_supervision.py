@@ -148,7 +148,7 @@ class Sabotage(Supervisor):
         return failing
 
 
-SERVICES = ("discovery", "reconciliation", "catching up", "reports", "relaying")
+SERVICES = ("discovery", "diary", "reconciliation", "catching up", "reports", "relaying")
 
 
 @pytest.mark.parametrize("victim", SERVICES)

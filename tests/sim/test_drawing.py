@@ -23,6 +23,7 @@ from p2pd.sim.faults import (
     Fault,
     FaultSet,
     FullDisk,
+    Leaving,
     Restore,
     SlowDisk,
     StepCrash,
@@ -35,7 +36,7 @@ from p2pd.sim.shape import FAULTS_END_S, FleetShape
 NAMES = ("validator1", "validator2", "validator3", "trainer1", "trainer2", "seed1")
 UNTIL_S = 400.0
 SEEDS = range(30)
-DEATHS = (Crash, CommitCrash, StepCrash)
+DEATHS = (Crash, Leaving, CommitCrash, StepCrash)
 
 
 def drawn(seed: int, kinds: FaultSet = FaultSet.ALL) -> tuple[Fault, ...]:
@@ -84,7 +85,7 @@ def test_a_set_of_faults_has_only_its_kinds() -> None:
     assert kinds(FaultSet.DISK) == {FullDisk, SlowDisk}
     assert kinds(FaultSet.CLOCK) == {WrongClock}
     assert kinds(FaultSet.IDENTITY) == {Restore, Twin}
-    assert len(kinds(FaultSet.ALL)) == 10
+    assert len(kinds(FaultSet.ALL)) == 11
 
 
 def test_nothing_else_kills_a_node_that_is_restored_or_lives_twice() -> None:

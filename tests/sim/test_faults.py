@@ -10,6 +10,7 @@ from p2pd.sim.faults import (
     Fault,
     FaultSet,
     FullDisk,
+    Leaving,
     Restore,
     SlowDisk,
     StepCrash,
@@ -61,6 +62,7 @@ def test_links_are_as_bad_as_the_weather_and_cut_while_it_lasts() -> None:
     ("fault", "begins"),
     [
         (Crash(1.0, 3.0, "a", silent=True), ("kill", "a", True)),
+        (Leaving(1.0, 3.0, "a"), ("leave", "a")),
         (CommitCrash(1.0, 3.0, "a", 4, Moment.AFTER), ("commit", "a", 4, Moment.AFTER)),
         (StepCrash(1.0, 3.0, "a", 17), ("step", "a", 17)),
     ],

@@ -8,6 +8,7 @@ from p2pd.core.decision import Decision
 from p2pd.core.ids import DecisionId
 from p2pd.core.messages import Choices
 from p2pd.core.votes import NO_ROUND, Step, Vote
+from p2pd.core.window import LEAVE_HEARD_S
 from p2pd.sim.clock import SKEW_MOST
 from p2pd.sim.windows import Windows
 from p2pd.wire.envelope import seal
@@ -17,6 +18,7 @@ from tests.core.builders import (
     all_present,
     choices,
     follow,
+    leave,
     release,
     running,
     setting_of,
@@ -69,6 +71,20 @@ def test_a_window_is_over_once_all_have_delivered_or_released() -> None:
         look.windows.on_heard(one)
     look.windows.on_heard(release(PLAN, TRAINERS[4], WIDE))
     assert look.vote() == []
+
+
+@pytest.mark.parametrize(("waited_s", "said"), [(-0.01, HASTY), (0.0, [])])
+@pytest.mark.parametrize("height", [1, 2])
+def test_a_window_is_over_half_a_second_after_the_last_one_has_left(
+    height: int, waited_s: float, said: list[tuple[str, int, str]]
+) -> None:
+    look = Look()
+    for one in UPDATES[:3]:
+        look.windows.on_heard(one)
+    for who in TRAINERS[3:5]:
+        look.windows.on_heard(leave(height, who, WIDE))
+    look.at_s += LEAVE_HEARD_S / (1.0 + SKEW_MOST) + waited_s
+    assert look.vote() == said
 
 
 def test_a_window_is_over_at_its_deadline() -> None:

@@ -26,6 +26,9 @@ class World:
     def kill(self, name: str, *, silent: bool) -> None:
         self.note("kill", name, silent)
 
+    def leave(self, name: str) -> None:
+        self.note("leave", name)
+
     def kill_in_commit(self, name: str, commits: int, moment: Moment) -> None:
         self.note("commit", name, commits, moment)
 
