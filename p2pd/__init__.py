@@ -1,4 +1,4 @@
-"""Decentralized training for PyTorch: what a workload imports.
+"""Decentralized training for PyTorch: what a workload imports, and who uses what came of it.
 
 The names are loaded when first asked for: the daemon imports this package, but never torch.
 """
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from p2pd.workload.contract import Workload
+    from p2pd.workload.heads import load_head
     from p2pd.workload.learner import Learner, from_loaders
     from p2pd.workload.pipelines import Indexed, Pipeline
     from p2pd.workload.streams import Generated
 
-__all__ = ["Generated", "Indexed", "Learner", "Pipeline", "Workload", "from_loaders"]
+__all__ = ["Generated", "Indexed", "Learner", "Pipeline", "Workload", "from_loaders", "load_head"]
 
 _HOMES = {
     "Generated": "p2pd.workload.streams",
@@ -21,6 +22,7 @@ _HOMES = {
     "Pipeline": "p2pd.workload.pipelines",
     "Workload": "p2pd.workload.contract",
     "from_loaders": "p2pd.workload.learner",
+    "load_head": "p2pd.workload.heads",
 }
 
 

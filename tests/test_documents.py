@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from p2pd.config.fleet import FLEET_TABLES, FleetNode, FleetSettings
+from p2pd.config.schema import Key, keys_of, meanings_of
 from tests.faults.lane import CASES
 
 ROOT = Path(__file__).parent.parent
@@ -31,3 +33,21 @@ def test_the_faults_that_the_lane_has_as_stated_are_those_that_the_document_says
         row.split(" | ")[0].removeprefix("| ") for row in rows if re.match(r"\| \w\d+ \|", row)
     ]
     assert sorted(told) == sorted(listed) == sorted(CASES)
+
+
+def test_the_manual_has_every_key_of_a_fleet_file_as_the_code_has_it() -> None:
+    assert set(FLEET_TABLES) == {"fleet", "nodes"}
+    wanted = [
+        f"| `{table}.{name}` | {_default(key)} | {meanings_of(owner)[name]} |"
+        for table, owner in (("fleet", FleetSettings), ("nodes", FleetNode))
+        for name, key in keys_of(owner).items()
+    ]
+    manual = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8").splitlines()
+    told = [row for row in manual if re.match(r"\| `(fleet|nodes)\.\w+` \|", row)]
+    assert told == wanted
+
+
+def _default(key: Key) -> str:
+    if key.required:
+        return "required"
+    return "" if key.default in (None, ()) else f"`{key.default}`"

@@ -36,6 +36,10 @@ def command(  # noqa: PLR0913 - one parameter per option
     record: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Record of the revision.")
     ] = None,
+    workload_path: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Directory of the workload, if it is not installed."),
+    ] = None,
     in_json: AsJson = False,
 ) -> None:
     options = (
@@ -45,6 +49,7 @@ def command(  # noqa: PLR0913 - one parameter per option
         Override("--seed", "network", "seeds", seed or None),
         Override("--genesis", "network", "genesis", genesis),
         Override("--record", "experiment", "record", record),
+        Override("--workload-path", "experiment", "workload_path", workload_path),
     )
     given = tuple(option for option in options if option.value is not None)
     raise typer.Exit(run(role, config, given))

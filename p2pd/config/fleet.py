@@ -44,9 +44,9 @@ class FleetNode:
     port: int = 0
     """UDP port on 127.0.0.1. 0: as base_port says."""
     data_dir: Path | None = None
-    """None: nodes/NAME in the fleet's directory."""
+    """Left out: nodes/NAME in the directory of the fleet."""
     threads: int | None = None
-    """CPU threads of its worker. None: as the fleet says."""
+    """CPU threads of its worker. Left out: as the fleet says."""
 
     def __post_init__(self) -> None:
         if NAME.fullmatch(self.name) is None:

@@ -1,18 +1,30 @@
 """Heads and updates as files, to and from torch tensors."""
 
+import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 
 from p2pd.core.artifact import ArtifactKind, Manifest
 from p2pd.core.work import Schema, TensorSpec
 from p2pd.errors import RemoteError, WorkloadError
 from p2pd.tensors.files import TensorFile, write_artifact
 from p2pd.tensors.formats import Stored
-from p2pd.workload.state import DTYPES
+from p2pd.workload.state import DTYPES, load_into, schema_of
+
+
+def load_head(model: nn.Module, path: str | os.PathLike[str]) -> None:
+    """Puts a head that `p2pd heads export` wrote into a model of the same make, buffers as well.
+
+    Raises:
+        WorkloadError: it is the head of another model; the message names the tensor.
+        StoreError: the file cannot be read.
+    """
+    load_into(model, read_head(Path(path), schema_of(model)))
 
 
 def read_head(path: Path, schema: Schema) -> dict[str, torch.Tensor]:
@@ -25,7 +37,7 @@ def read_head(path: Path, schema: Schema) -> dict[str, torch.Tensor]:
         file = TensorFile(path)
         file.require(schema)
     except RemoteError as error:
-        raise WorkloadError(f"the base head does not fit the workload: {error}") from error
+        raise WorkloadError(f"the head does not fit the model: {error}") from error
     return {
         tensor.name: _to_torch(file.stored(index), tensor)
         for index, tensor in enumerate(file.tensors)
