@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     except BaseException as error:  # noqa: BLE001 - around the user's code, which may raise anything
         if options.traceback:
-            show_traceback(error)
+            show_traceback(error, files)
         say("error", failure_line(error, files))
         return 1
     say("result", {k: v for k, v in dataclasses.asdict(result).items() if k != "points"})

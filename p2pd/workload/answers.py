@@ -119,10 +119,10 @@ def _typed(answer: object, kind: type[T], name: str) -> T:
 def _whole(answer: object, what: str) -> int:
     try:
         return index(answer)  # type: ignore[arg-type]  # whatever counts, numpy's and torch's too
-    except TypeError as error:
+    except TypeError:
         raise WorkloadError(
             f"{what} of type {type(answer).__name__}: it must be a whole number"
-        ) from error
+        ) from None
 
 
 def _number(answer: object, what: str) -> float:
@@ -131,8 +131,8 @@ def _number(answer: object, what: str) -> float:
         raise WorkloadError(said)
     try:
         return float(answer)  # type: ignore[arg-type]  # as above
-    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-        raise WorkloadError(said) from error
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise WorkloadError(said) from None
 
 
 def _kind(answer: object) -> str:

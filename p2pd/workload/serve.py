@@ -61,7 +61,7 @@ class Server:
             raise
         except BaseException as error:  # noqa: BLE001 - around the user's code, which may raise anything
             if not isinstance(error, WorkloadError) or error.__cause__ is not None:
-                show_traceback(error)  # the way through the user's code
+                show_traceback(error, self._files)  # the way through the user's code
             # A failed step may have spoilt the optimizer's state.
             self._session = None
             failure = Failure(failure_line(error, self._files))

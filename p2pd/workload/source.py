@@ -4,8 +4,8 @@ import importlib
 import re
 import sysconfig
 import traceback
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,7 +33,8 @@ def source_files(module: str) -> tuple[Path, ...]:
             "workload '__main__' is the program that runs here: name the workload's own module"
         )
     try:
-        spec = find_spec(module)
+        with _without_nul(module):  # a package is imported to find a module in it
+            spec = find_spec(module)
     except (ImportError, ValueError) as error:
         raise WorkloadError(
             f"workload {module!r} cannot be found: {error}: look at its name"
@@ -79,12 +80,8 @@ def find_build(module: str) -> Build:
     Raises:
         WorkloadError: the module has no build function, or holds NUL bytes.
     """
-    try:
+    with _without_nul(module):
         content: Mapping[str, Any] = vars(importlib.import_module(module))
-    except SyntaxError as error:
-        if error.filename is None and (path := _with_nul(source_files(module))) is not None:
-            raise WorkloadError(f"{path} contains NUL bytes: save it as UTF-8 text") from None
-        raise
     build = content.get("build")
     if not callable(build):
         raise WorkloadError(
@@ -93,9 +90,17 @@ def find_build(module: str) -> Build:
     return build  # type: ignore[no-any-return]  # checked as far as it can be
 
 
-def _with_nul(files: tuple[Path, ...]) -> Path | None:
-    """Of a file that holds NUL bytes Python says neither name nor line."""
-    return next((path for path in files if b"\0" in path.read_bytes()), None)
+@contextmanager
+def _without_nul(module: str) -> Iterator[None]:
+    """Names the file that holds NUL bytes: Python says neither its name nor a line."""
+    try:
+        yield
+    except SyntaxError as error:
+        files = source_files(module.partition(".")[0]) if error.filename is None else ()
+        for path in files:
+            if b"\0" in path.read_bytes():
+                raise WorkloadError(f"{path} contains NUL bytes: save it as UTF-8 text") from None
+        raise
 
 
 def failure_line(error: BaseException, files: tuple[Path, ...]) -> str:
@@ -107,10 +112,14 @@ def failure_line(error: BaseException, files: tuple[Path, ...]) -> str:
     return printable(f"{text} ({place})" if place else text)
 
 
-def show_traceback(error: BaseException) -> None:
-    """On standard error, which the user's code may have closed, or put anything in the place of."""
+def show_traceback(error: BaseException, files: tuple[Path, ...]) -> None:
+    """From the user's code on. Where standard error was closed, or is something else now, it is not shown."""
+    own = frozenset(map(str, files))
+    way = start = error.__traceback__
+    while start is not None and not _theirs(start.tb_frame.f_code.co_filename, own):
+        start = start.tb_next
     with suppress(Exception):
-        traceback.print_exception(error)
+        traceback.print_exception(type(error), error, start or way)
 
 
 def _words(error: BaseException) -> str:

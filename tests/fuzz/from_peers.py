@@ -59,7 +59,7 @@ def _tuples(value: Any) -> Any:
     "p2pd.io.math.inspect",
     "p2pd.io.math.merge",
     "p2pd.io.math._attempt",
-    "p2pd.io.worker._carry_answers",
+    "p2pd.io.worker_child._carry_answers",
     "p2pd.io.worker._parse",
     "p2pd.workload.serve._carry_out",
     "p2pd.workload.serve._next",

@@ -47,3 +47,12 @@ def test_who_ends_the_process_ends_it(users: Path, kind: type[BaseException]) ->
     users.write_text(f"raise {kind.__name__}\n")
     with pytest.raises(kind):
         Server(-1, -1)._answer(BUILD)
+
+
+def test_a_traceback_begins_in_the_users_code(users: Path) -> None:
+    users.write_text("import json\ndef build(config):\n    return json.loads('{')\n")
+    with redirect_stderr(io.StringIO()) as printed:
+        Server(-1, -1)._answer(BUILD)
+    _, first, *_, last = printed.getvalue().splitlines()
+    assert first == f'  File "{users}", line 3, in build'
+    assert last.startswith("json.decoder.JSONDecodeError: Expecting")

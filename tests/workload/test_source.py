@@ -6,7 +6,12 @@ from pathlib import Path
 import pytest
 
 from p2pd.errors import WorkloadError
-from p2pd.workload.source import failure_line, find_build, source_digest, source_files
+from p2pd.workload.source import (
+    failure_line,
+    find_build,
+    source_digest,
+    source_files,
+)
 
 
 @pytest.fixture
@@ -70,6 +75,11 @@ def test_a_module_with_nul_bytes_is_refused_by_the_name_of_its_file(place: Path)
     path.write_bytes("def build(config): ...\n".encode("utf-16-le"))
     with pytest.raises(WorkloadError, match=r"wide_workload\.py contains NUL bytes: save it as"):
         find_build("wide_workload")
+    (place / "package_workload").mkdir()
+    (place / "package_workload" / "__init__.py").write_bytes(path.read_bytes())
+    (place / "package_workload" / "model.py").write_text("def build(config): ...\n")
+    with pytest.raises(WorkloadError, match=r"__init__\.py contains NUL bytes"):
+        source_files("package_workload.model")
     (place / "outer_workload.py").write_text("\nimport wide_workload\n")
     with pytest.raises(SyntaxError) as caught:
         find_build("outer_workload")
