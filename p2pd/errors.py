@@ -8,9 +8,12 @@ P2pError
 |-- StoreError        the data directory: which file, and what to do about it
 |   `-- NoRoomError   the disk, or what may be used of it, is full: the same works again once there is room
 `-- UsageError        what a person typed or configured: which key or flag, and what to do about it
+    `-- ProblemsError  several things at once, a line each
 """
 
 import errno
+import re
+from collections.abc import Iterable
 
 ADVICE = {
     errno.ENOENT: "there is no such file or directory: look at the path",
@@ -24,9 +27,16 @@ ADVICE = {
     errno.EEXIST: "there is a file of that name already: choose another name, or move it away",
     errno.EIO: "input/output error: the disk is failing",
     errno.ELOOP: "a symbolic link without an end, or where none may be: put the file itself here",
+    errno.ENAMETOOLONG: "the name is too long: choose another",
+    errno.EAGAIN: "nothing can be read of it now: name a file",
     errno.EMFILE: "too many open files: raise the limit (ulimit -n)",
 }
 """What the operating system says of files, and what to do about it."""
+
+
+QUOTED = re.compile(r"(?<!\w)(['\"])((?:(?!\1).){80})(?:(?!\1).)+\1(?!\w)")
+WORD = re.compile(r"(\S{80})\S{4016,}?(?=:?(?:\s|$))")
+"""Longer than any path can be. Of what somebody typed or wrote the beginning is enough."""
 
 
 class P2pError(Exception):
@@ -59,6 +69,25 @@ class NoRoomError(StoreError):
 
 class UsageError(P2pError):
     pass
+
+
+class ProblemsError(UsageError):
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.lines = tuple(lines)
+        super().__init__("\n".join(self.lines))
+
+
+def lines_of(error: P2pError) -> list[str]:
+    """What is said of an error. Each is one line, whatever name of a file stands in it."""
+    said = error.lines if isinstance(error, ProblemsError) else (str(error),)
+    return [WORD.sub(r"\1...", QUOTED.sub(r"\1\2...\1", _escaped(line))) for line in said]
+
+
+def _escaped(line: str) -> str:
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in line
+    )
 
 
 def advice(error: OSError) -> str:

@@ -20,9 +20,8 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup
 from typer.main import get_command
 
 from p2pd.cli.output import unwritten
-from p2pd.cli.streams import open_closed
-from p2pd.errors import P2pError, StoreError, UsageError, advice
-from p2pd.status.pictures import printable
+from p2pd.cli.streams import bound_screen, open_closed
+from p2pd.errors import P2pError, StoreError, UsageError, advice, lines_of
 
 
 class ExitCode(IntEnum):
@@ -71,6 +70,7 @@ COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command and exits."""
     open_closed()
+    bound_screen()
     words = list(sys.argv[1:] if arguments is None else arguments)
     for stream in (sys.stdout, sys.stderr):
         # What its encoding lacks is escaped, in JSON rightly so.
@@ -147,18 +147,16 @@ def _explained(error: BaseException) -> int:
         error = _named(error)
     if not isinstance(error, P2pError):
         raise error
-    # One line, but for a configuration file with several things wrong.
-    for line in str(error).splitlines():
+    for line in lines_of(error):
         _complain(line)
     return ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.FAILED
 
 
 def _named(error: OSError) -> Exception:
     """What happened to a file or to a stream, as a line about it; any other is a bug of ours."""
-    if error.errno == errno.ENAMETOOLONG:
-        return UsageError(f"{str(error.filename)[:80]}...: the name is too long: choose another")
     if error.filename is not None:
-        return StoreError(f"{os.fsdecode(error.filename)}: {advice(error)}")
+        kind = UsageError if error.errno == errno.ENAMETOOLONG else StoreError
+        return kind(f"{os.fsdecode(error.filename)}: {advice(error)}")
     if error.errno in UNWRITABLE:  # files have names: this is a stream
         why = CLOSED if error.errno == errno.EBADF else error.strerror
         return StoreError(f"standard output cannot be written: {why}: write it elsewhere")
@@ -167,7 +165,7 @@ def _named(error: OSError) -> Exception:
 
 def _complain(line: str) -> None:
     with suppress(OSError):  # nobody can be told that nobody can be told
-        sys.stderr.write(f"p2pd: {printable(line)}\n")
+        sys.stderr.write(f"p2pd: {line}\n")
         sys.stderr.flush()
 
 

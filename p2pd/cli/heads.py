@@ -7,7 +7,7 @@ import typer
 
 from p2pd.cli import lineage
 from p2pd.cli import verify as checking
-from p2pd.cli.inputs import refuse_existing
+from p2pd.cli.inputs import refuse_existing, refuse_inside
 from p2pd.cli.lineage_tables import print_height, print_lineage
 from p2pd.cli.output import AsJson, group, say, say_json
 from p2pd.cli.reading import open_chain
@@ -90,6 +90,7 @@ def export(
 ) -> None:
     """Write the head of a height as a plain safetensors file."""
     refuse_existing(out)
+    refuse_inside(out)
     with open_chain(genesis, data_dir, revision) as chain:
         record = lineage.record_at(chain, lineage.parse_height(height, chain))
         head = record.decision.head

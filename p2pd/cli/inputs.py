@@ -7,8 +7,9 @@ from pathlib import Path
 from p2pd.core.genesis import Genesis
 from p2pd.core.revision import Revision
 from p2pd.errors import RemoteError, StoreError, UsageError
-from p2pd.io.durable import is_directory, open_file, read_most, storing
+from p2pd.io.durable import exists, is_directory, open_file, read_most, storing
 from p2pd.io.keys import Ed25519Signer, load_key
+from p2pd.io.ledger_form import LEDGER
 from p2pd.wire.records import OtherNetworkError, load_genesis, load_revision
 
 MAX_FILE_BYTES = 16 * 2**20
@@ -72,6 +73,13 @@ def parse_config(items: list[str]) -> str:
         except (ValueError, RecursionError):
             values[key] = text
     return json.dumps(values, sort_keys=True)
+
+
+def refuse_inside(path: Path) -> None:
+    """What a node keeps is its own: it may take a stranger's file for damage, or remove it."""
+    for directory in Path(os.path.realpath(path)).parents:
+        if exists(directory / LEDGER):
+            raise UsageError(f"{path}: in {directory}, which is a node's own: choose another place")
 
 
 def refuse_existing(path: Path) -> None:

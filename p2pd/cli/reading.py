@@ -19,6 +19,7 @@ from p2pd.core.signed import Signed
 from p2pd.errors import RemoteError, StoreError, UsageError
 from p2pd.io.durable import exists
 from p2pd.io.ledger_form import (
+    LEDGER,
     NO_TEXT,
     blobs,
     changed,
@@ -38,7 +39,6 @@ KEY_BYTES = {
     Table.REPORTS: 2 * ID_BYTES + HEIGHT_BYTES,
 }
 BUSY_S = 5.0
-LEDGER = "ledger.sqlite"
 BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 

@@ -1,13 +1,17 @@
-"""The three standard streams, made whole where whoever started this process had closed some.
+"""What a process is given to be read and written by: standard streams, and how wide a screen is.
 
-A number that is free goes to the next file that is opened: a ledger that is number 1 would be written
-into by whatever prints. Source: stdio(3), "undesired side effects".
+Whoever started this process may have closed some of the streams. A number that is free goes to the next
+file that is opened: a ledger that is number 1 would be written into by whatever prints.
 """
 
 import os
+import re
 import sys
 
 STANDARD = (0, 1, 2)
+SIZES = ("COLUMNS", "LINES")
+SIZE_MOST = 1000
+"""Characters; a picture grows with them."""
 
 
 def open_closed() -> None:
@@ -27,3 +31,13 @@ def open_closed() -> None:
     sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+
+
+def bound_screen() -> None:
+    """Takes from the environment what is no size of a screen, before any library reads it there."""
+    for name in SIZES:
+        size = os.environ.get(name, "").lstrip("0")
+        if not re.fullmatch("[0-9]+", size):
+            os.environ.pop(name, None)
+        elif len(size) > len(str(SIZE_MOST)) or int(size) > SIZE_MOST:
+            os.environ[name] = str(SIZE_MOST)

@@ -43,6 +43,4 @@ def console(*, to_errors: bool = False) -> Console:
 
 def _width(stream: TextIO) -> int | None:
     """None where rich finds it out: COLUMNS, or else the terminal's."""
-    columns = os.environ.get("COLUMNS", "")
-    asked = columns.isascii() and columns.isdigit() and int(columns) > 0
-    return None if asked or stream.isatty() else PIPE_COLUMNS
+    return None if "COLUMNS" in os.environ or stream.isatty() else PIPE_COLUMNS

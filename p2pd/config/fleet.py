@@ -7,7 +7,7 @@ from pathlib import Path
 
 from p2pd.config.loading import load
 from p2pd.config.names import PORT_MAX
-from p2pd.errors import UsageError
+from p2pd.errors import ProblemsError, UsageError
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 
@@ -103,7 +103,7 @@ def load_fleet(path: Path) -> Fleet:
         if values.count(value) > 1
     ]
     if problems:
-        raise UsageError("\n".join(problems))
+        raise ProblemsError(problems)
     return fleet
 
 

@@ -5,6 +5,7 @@ What a dataclass itself refuses (ValueError) is said in its words, best with the
 
 import difflib
 import math
+import os
 import re
 import stat
 import tomllib
@@ -15,7 +16,7 @@ from typing import Any
 
 from p2pd.config.lines import Place, find_lines
 from p2pd.config.schema import SCALARS, Key, Kind, keys_of, kind_of
-from p2pd.errors import LocalError, UsageError, advice
+from p2pd.errors import LocalError, ProblemsError, UsageError, advice
 
 FIRST_WORD = re.compile(r"\w+")
 LINE_OF_ERROR = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)")
@@ -50,28 +51,25 @@ def load(
         overrides: Applied in order.
 
     Raises:
-        UsageError: one line for each thing that is wrong.
+        ProblemsError: one line for each thing that is wrong.
     """
     text = "" if path is None else read_text(path)
     loader = _Loader(path, tables, text, overrides)
     instances = loader.build_tables()
     if loader.problems:
-        raise UsageError("\n".join(line for _, line in sorted(loader.problems)))
+        raise ProblemsError(line for _, line in sorted(loader.problems))
     return instances
 
 
 def read_text(path: Path) -> str:
     """Raises UsageError: it is no file of text, or cannot be read."""
     try:
-        found = path.stat()
-        # A pipe would hold up whoever reads it, a device may never end.
-        if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
-            raise UsageError(
-                f"{path}: is a pipe or a device, not a configuration file: name a file"
-            )
-        if found.st_size > FILE_BYTES:
+        data = _read(path)
+        if len(data) > FILE_BYTES:
             raise UsageError(f"{path}: larger than {FILE_BYTES} bytes: is it another file?")
-        return path.read_bytes().decode("utf-8-sig")
+        if b"\0" in data:
+            raise UsageError(f"{path}: not a file of text: name a configuration file, TOML")
+        return data.decode("utf-8-sig")
     except FileNotFoundError as error:
         raise UsageError(
             f"{path}: there is no such configuration file: look at the path"
@@ -85,6 +83,24 @@ def read_text(path: Path) -> str:
         raise UsageError(f"{path}:{line}: not UTF-8: save the file as UTF-8") from error
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {advice(error)}") from error
+
+
+def _read(path: Path) -> bytes:
+    """Of a file, at most twice what a configuration may be."""
+    # A pipe would hold up whoever opens it, a device may never end, and of the files of the kernel both is so.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            raise UsageError(
+                f"{path}: is a pipe or a device, not a configuration file: name a file"
+            )
+        data = b""
+        while len(data) <= FILE_BYTES and (more := os.read(descriptor, FILE_BYTES + 1)):
+            data += more
+        return data
+    finally:
+        os.close(descriptor)
 
 
 class _Loader:
@@ -246,7 +262,8 @@ def _syntax_error(path: Path | None, text: str, error: ValueError) -> UsageError
         return UsageError(f"{path}: a number has thousands of digits: shorten it")
     said = LINE_OF_ERROR.search(str(error))
     line = int(said[1]) if said and said[1] else text.count("\n") + 1
-    return UsageError(f"{path}:{line}: {LINE_OF_ERROR.sub('', str(error))}")
+    why = LINE_OF_ERROR.sub("", str(error))
+    return UsageError(f"{path}:{line}: not TOML: {why}: correct the line, or name another file")
 
 
 def _resolved(path: Path) -> Path:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from p2pd.daemon.run import FAILED, USAGE, run
-from p2pd.errors import P2pError, UsageError
+from p2pd.errors import P2pError, UsageError, lines_of
 from p2pd.lifeline import end_with
 
 
@@ -15,7 +15,7 @@ def main() -> int:
     try:
         return run(None, config, ())
     except P2pError as error:
-        sys.stderr.write("".join(f"p2pd: {line}\n" for line in str(error).splitlines()))
+        sys.stderr.write("".join(f"p2pd: {line}\n" for line in lines_of(error)))
         return USAGE if isinstance(error, UsageError) else FAILED
 
 

@@ -56,7 +56,12 @@ def open_file(path: Path) -> BinaryIO:
 
 def read_most(file: BinaryIO, most_bytes: int) -> bytes:
     """A byte more than that at most, so that more is seen. A small file takes little memory."""
-    return file.read(min(most_bytes, os.fstat(file.fileno()).st_size) + 1)
+    wanted = min(most_bytes, os.fstat(file.fileno()).st_size) + 1
+    data = b""
+    # Not by the file itself: of what has nothing to give just now it would return None.
+    while len(data) < wanted and (more := os.read(file.fileno(), wanted - len(data))):
+        data += more
+    return data
 
 
 def free_bytes(directory: Path) -> int:

@@ -12,7 +12,7 @@ from nacl.signing import SigningKey
 
 from p2pd.core.ids import PeerId, PublicKey, peer_id
 from p2pd.errors import StoreError
-from p2pd.io.durable import open_file, storing, sync_directory, write_aside
+from p2pd.io.durable import open_file, read_most, storing, sync_directory, write_aside
 
 CONTENT = re.compile(rb"([0-9a-f]{64})\n")
 CONTENT_BYTES = 65
@@ -96,4 +96,4 @@ def create_key(path: Path) -> Ed25519Signer:
 def _read(path: Path) -> tuple[bytes, int]:
     """Content, a byte more than a key at most, and mode."""
     with open_file(path) as file:
-        return file.read(CONTENT_BYTES + 1), stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        return read_most(file, CONTENT_BYTES), stat.S_IMODE(os.fstat(file.fileno()).st_mode)

@@ -12,6 +12,8 @@ from pathlib import Path
 from p2pd.errors import StoreError
 from p2pd.ports import Table
 
+LEDGER = "ledger.sqlite"
+"""In the data directory of a node."""
 VERSION = 4
 """Of the tables, in SQLite's user_version. Another set of tables, or another form of one, is another version."""
 DAMAGED = (

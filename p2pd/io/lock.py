@@ -12,6 +12,7 @@ from typing import Self
 
 from p2pd.errors import StoreError
 from p2pd.io.durable import exists, remove_unfinished, storing
+from p2pd.io.ledger_form import LEDGER
 
 LOCKS = Path("/proc/locks")
 PID_BYTES = 20
@@ -26,7 +27,7 @@ class DataDirectory:
             StoreError: another process holds it, or it cannot be used; the message says which.
         """
         self.path = path.absolute()
-        self.ledger = self.path / "ledger.sqlite"
+        self.ledger = self.path / LEDGER
         self.blobs = self.path / "blobs"
         self.key = self.path / "key"
         self.log = self.path / "log"

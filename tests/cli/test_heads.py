@@ -263,3 +263,21 @@ def test_a_ledger_that_another_program_changed_is_said_to_be_damaged(
     assert ran.code == 1
     assert f"ledger.sqlite is damaged ({why}): restore a copy" in ran.err
     assert len(ran.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("place", ["head", "blobs/head", "../link/head"])
+def test_nothing_is_exported_into_the_data_directory_of_a_node(chain: Built, place: str) -> None:
+    (chain.data_dir.parent / "link").symlink_to(chain.data_dir / "blobs")
+    ran = p2pd("heads", "export", *chain.arguments, "--out", chain.data_dir / place)
+    assert ran.code == 2
+    assert "which is a node's own: choose another place" in ran.err
+    assert not (chain.data_dir / place).exists()
+
+
+def test_a_name_with_a_line_end_in_it_is_one_line(tmp_path: Path) -> None:
+    ran = p2pd("network", "show", tmp_path / "a\np2pd: all is well")
+    assert ran.code == 2
+    assert (
+        ran.err
+        == f"p2pd: {tmp_path}/a\\np2pd: all is well: there is no such file: look at the path\n"
+    )

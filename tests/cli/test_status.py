@@ -90,14 +90,16 @@ def test_once_is_as_wide_as_columns_says(
     assert max(map(cell_len, lines)) == columns
 
 
-@pytest.mark.parametrize("columns", ["", "0", "wide", "1", "30"])
+@pytest.mark.parametrize("columns", ["", "0", "wide", "1", "30", "\u00b2", "10000000", "9" * 5000])
 def test_once_can_be_drawn_whatever_columns_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("LINES", columns)
     with node(tmp_path):
         ran = p2pd("status", "--data-dir", tmp_path, "--once")
     assert ran.code == 0
+    assert max(map(cell_len, ran.out.splitlines())) <= 1000
 
 
 def test_the_help_explains_every_word_of_the_screen() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from p2pd.config.loading import Override, load
 from p2pd.config.render import describe, show
 from p2pd.config.schema import kind_of
-from p2pd.errors import LocalError, UsageError
+from p2pd.errors import LocalError, ProblemsError, UsageError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -199,18 +199,46 @@ def test_a_wrong_value_is_told(tmp_path: Path, line: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[machine]\nname = ", ":2: Invalid value"),
-        ("[machine]\nname = 'a'\nname = 'b'\n", ":3: Cannot overwrite a value"),
-        ("[machine]\n[machine]\n", ":2: Cannot declare ('machine',) twice"),
-        ("[machine\n", ":1: Expected ']' at the end of a table declaration"),
-        ("a = [1,\n2", ":2: Unclosed array"),
-        (b"[machine]\nname = '\xff'\n", ":2: not UTF-8: save the file as UTF-8"),
+        ("[machine]\nname = ", ":2: not TOML: Invalid value"),
+        ("[machine]\nname = 'a'\nname = 'b'\n", ":3: not TOML: Cannot overwrite a value"),
+        ("[machine]\n[machine]\n", ":2: not TOML: Cannot declare ('machine',) twice"),
+        ("[machine\n", ":1: not TOML: Expected ']' at the end of a table declaration"),
+        ("a = [1,\n2", ":2: not TOML: Unclosed array"),
     ],
 )
-def test_what_is_no_toml_is_told_with_its_line(
-    tmp_path: Path, text: str | bytes, said: str
-) -> None:
-    assert problems(tmp_path, text) == [f"DIR/file.toml{said}"]
+def test_what_is_no_toml_is_told_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+    advice = "correct the line, or name another file"
+    assert problems(tmp_path, text) == [f"DIR/file.toml{said}: {advice}"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"[machine]\nname = '\xff'\n", ":2: not UTF-8: save the file as UTF-8"),
+        (b"HOME=/\0PATH=/\0", ": not a file of text: name a configuration file, TOML"),
+        (b"\x7fELF\0\xff", ": not a file of text: name a configuration file, TOML"),
+        (b"#" * 2**21, ": larger than 1048576 bytes: is it another file?"),
+    ],
+)
+def test_what_is_no_text_is_told_and_what_to_do(tmp_path: Path, content: bytes, said: str) -> None:
+    assert problems(tmp_path, content) == [f"DIR/file.toml{said}"]
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="of Linux")
+@pytest.mark.parametrize("name", ["environ", "stat", "mem", "pagemap"])
+def test_what_only_looks_like_a_file_is_not_waited_for(name: str) -> None:
+    with pytest.raises(UsageError, match=rf"/proc/self/{name}.*: \S"):
+        load(Path("/proc/self") / name, TABLES)
+
+
+def test_several_problems_are_apart_whatever_stands_in_the_name_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "a\nb").mkdir()
+    path = tmp_path / "a\nb" / "file.toml"
+    path.write_text("[machine]\ncount = 'x'\nspeed = 'y'\n")
+    with pytest.raises(ProblemsError) as refused:
+        load(path, TABLES)
+    assert len(refused.value.lines) == 3
+    assert all("a\nb" in line for line in refused.value.lines)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
