@@ -29,6 +29,8 @@ class _Scanner:
         self.lines: dict[Place, int] = {}
         self._text = text
         self._position = 0
+        self._counted = self._newlines = 0
+        """So many line ends before this position: it only grows, and a long text is counted once."""
         self._tables: dict[Place, int] = {}
         """How many [[tables]] of one name there were so far."""
 
@@ -99,7 +101,9 @@ class _Scanner:
             self._take(SCALAR)
 
     def _line(self) -> int:
-        return self._text.count("\n", 0, self._position) + 1
+        self._newlines += self._text.count("\n", self._counted, self._position)
+        self._counted = self._position
+        return self._newlines + 1
 
     def _peek(self, skipped: re.Pattern[str]) -> str:
         """The next character after what is skipped; empty at the end."""
