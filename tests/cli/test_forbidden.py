@@ -60,3 +60,18 @@ def test_what_may_not_be_entered_is_a_line_and_a_failure(
         ran = p2pd(*words)
     assert ran.code in (1, 2)
     assert re.fullmatch(r"p2pd: .*/lab/nodes.*: permission denied: check .*\n", ran.err)
+
+
+@pytest.mark.parametrize("command", ["verify", "export"])
+def test_artifacts_that_may_not_be_looked_at_are_a_line_and_a_failure(
+    tmp_path: Path, command: str
+) -> None:
+    chain = build_chain(tmp_path, heights=1)
+    blobs = chain.data_dir / "blobs"
+    out = ["--out", tmp_path / "head"] if command == "export" else []
+    blobs.chmod(0)
+    with unprivileged():
+        ran = p2pd("heads", command, *chain.arguments, *out)
+    blobs.chmod(0o700)
+    assert ran.code == 1
+    assert re.fullmatch(r"p2pd: .*/node/blobs.*: permission denied: check .*\n", ran.err)
