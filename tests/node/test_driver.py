@@ -10,7 +10,7 @@ import trio.lowlevel
 from p2pd.core.ids import DecisionId
 from p2pd.core.voting.exchange import Inventory
 from p2pd.errors import LocalError
-from p2pd.node.driver import Inbox, drive
+from p2pd.node.driver import Inbox, drive, say_leave
 from p2pd.ports import RoleView
 from p2pd.sim.run import run_seeded
 
@@ -143,3 +143,14 @@ def test_an_effect_that_fails_ends_the_role(first: list[str]) -> None:
         driven(role)
     assert caught.group_contains(LocalError, match="an effect failed")
     assert len(role.log) == len(first) // 2
+
+
+def test_the_last_words_of_a_role_are_carried_out_in_order() -> None:
+    role = Script(on={"leave": ["wait 1", "wait 2"]})
+
+    async def main() -> None:
+        assert await say_leave(role)
+        assert not await say_leave(Script())
+
+    assert run_seeded(0, main, 10.0)
+    assert role.log == [(1.0, "done wait 1"), (3.0, "done wait 2")]

@@ -52,6 +52,7 @@ from tests.core.builders import (
     VALIDATORS,
     beacon,
     choices,
+    leave,
     record,
     running,
     update,
@@ -192,6 +193,20 @@ def test_a_passive_role_does_nothing(name: str) -> None:
     assert role.next_deadline_s() is None
     assert role.choices_of(FIRST.id) is None
     assert role.view().activity
+
+
+@pytest.mark.parametrize("name", ["trainer", "reducer"])
+def test_a_role_that_others_count_on_says_that_it_leaves(name: str) -> None:
+    desk = Desk(signer=TRAINERS[0])
+    (effect,) = role_of(name, desk).leave()
+    assert carried_out(name, desk, effect) is None
+    ((what, signed),) = desk.asked
+    assert (what, signed) == ("publish", leave(2, TRAINERS[0]))
+
+
+@pytest.mark.parametrize("name", ["bootstrap", "validator", "viewer"])
+def test_a_role_that_nobody_waits_for_leaves_without_a_word(name: str) -> None:
+    assert list(role_of(name, Desk()).leave()) == []
 
 
 @pytest.mark.parametrize("name", ["trainer", "reducer", "validator"])
