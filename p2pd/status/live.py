@@ -100,14 +100,15 @@ def fitted(snapshot: Snapshot, console: Console, lines: int) -> tuple[Renderable
 
     On a low screen the panels go from the last on; the line at the foot stays.
     """
-    sizes = [(rows, PANELS) for rows in range(ROWS_MOST, ROWS_LEAST - 1, -1)]
-    sizes += [(ROWS_LEAST, panels) for panels in range(PANELS - 1, 0, -1)]
     drawn: list[list[Segment]] = []
-    for rows, panels in sizes:
-        tried = view(snapshot, console.width, rows, panels)
-        drawn = console.render_lines(tried, pad=False)
-        if len(drawn) <= lines:
-            return tried, panels == PANELS
+    for panels in range(PANELS, 0, -1):
+        drawn = console.render_lines(view(snapshot, console.width, ROWS_LEAST, panels), pad=False)
+        if len(drawn) > lines:
+            continue
+        for rows in range(ROWS_MOST, ROWS_LEAST - 1, -1):
+            tried = view(snapshot, console.width, rows, panels)
+            if len(console.render_lines(tried, pad=False)) <= lines:
+                return tried, panels == PANELS
     kept = [segment for line in drawn[: lines - 1] for segment in (*line, Segment.line())]
     return Group(Segments(kept), foot(snapshot)), False
 

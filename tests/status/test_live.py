@@ -104,6 +104,14 @@ def test_tables_are_as_long_as_the_screen_has_room_for(lines: int) -> None:
     assert len(console.render_lines(shown)) <= lines
 
 
+def test_the_room_of_panels_that_are_left_out_goes_to_the_rows_of_the_others() -> None:
+    console = Console(width=80, height=40, file=StringIO(), force_terminal=False)
+    for lines in range(30, 40):
+        shown, whole = fitted(busy(), console, lines)
+        taken = len(console.render_lines(shown, pad=False))
+        assert whole or taken > lines - 4, (lines, taken)
+
+
 def test_a_tall_screen_shows_more() -> None:
     tall, short = screen(60), screen(26)
     more = len(tall.render_lines(fitted(busy(), tall, 60)[0]))
