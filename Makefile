@@ -3,11 +3,13 @@ PIP = $(PY) -m pip --disable-pip-version-check install --quiet
 
 # The stamps hold what was installed; a changed pyproject.toml installs again.
 .venv/dev: pyproject.toml
+	@echo "installing into .venv: this takes some minutes and says nothing"
 	test -x $(PY) || python3 -m venv .venv
 	$(PIP) -e '.[dev]'
 	touch .venv/dev
 
 .venv/demo: pyproject.toml constraints.txt
+	@echo "installing into .venv: this takes some minutes and says nothing"
 	test -x $(PY) || python3 -m venv .venv
 	$(PIP) -e '.[torch,demo]' -c constraints.txt
 	touch .venv/demo

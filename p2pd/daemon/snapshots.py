@@ -269,7 +269,7 @@ def _decision(lane: Lane, times: HeightTimes) -> DecisionInfo:
     metric = metric_of(lane.chronicle, decision)
     # Without an update there is nothing to time, or it was decided before this node was in.
     timed = Step.PUBLISH in times.reached
-    before = lane.chronicle.record(decision.height - 1)
+    before = _times_of(lane, decision.height - 1)
     return DecisionInfo(
         height=decision.height,
         outcome=decision.header.outcome.text,
