@@ -47,6 +47,8 @@ VALIDATORS = ("validator1", "validator2", "validator3")
 EARLY = ("trainer1", "trainer2")
 NODES = ("seed", *EARLY, *VALIDATORS, "liar", "viewer", "trainer3")
 LEAVE_S = 10.0
+LASTING = 10
+"""Times that two nodes are asked, one after the other."""
 
 
 @dataclass
@@ -136,9 +138,17 @@ async def _start(bench: Bench, played: Played) -> None:
 
 
 async def _midway(bench: Bench, slow: str, *others: str) -> int:
-    """The height of a window in which the others have delivered, and one whose work stands still has not."""
+    """The height of a window in which the others have delivered, and one whose work stands still has not.
+
+    It may have been done just before it was stopped, and be on its way: what is seen must last a while.
+    """
 
     async def midway() -> int:
+        heights = {await seen() for _ in range(LASTING)}
+        return heights.pop() if len(heights) == 1 else 0
+
+    async def seen() -> int:
+        assert (await bench.answers(slow))["node"]["peer"]
         revision = await bench.revision("validator1")
         states = {
             name: (lease_of(revision, bench.founded.peer(name)) or {}).get("state")

@@ -89,7 +89,7 @@ def test_an_update_carries_values_not_differences(tmp_path: Path) -> None:
 def test_a_head_of_another_shape_is_refused_by_name(tmp_path: Path) -> None:
     wide = Session(BuildCall(DIGITS.module, '{"hidden": 9}', 1))
     base = initial(wide, tmp_path / "wide")
-    with pytest.raises(WorkloadError, match=r"does not fit the workload: tensor '0\.bias'"):
+    with pytest.raises(WorkloadError, match=r"does not fit the model: tensor '0\.bias' has shape"):
         train(Session(DIGITS), base, tmp_path / "update")
     assert not (tmp_path / "update").exists()
 
