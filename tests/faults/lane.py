@@ -134,7 +134,7 @@ def play_all() -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.lane", description=__doc__)
-    names = ", ".join(f"{name}: {case.what}" for name, case in CASES.items())
+    names = ", ".join(f"{name}: {case.what}" for name, case in CASES.items()).replace("%", "%%")
     parser.add_argument("--only", choices=CASES, metavar="NAME", help=names)
     given = parser.parse_args()
     return play_all() if given.only is None else play(given.only)

@@ -1,9 +1,12 @@
 """The lane of the cases as stated, but for the cases."""
 
 import socket
+import sys
+
+import pytest
 
 from p2pd.bench.children import Child
-from tests.faults.lane import line_of
+from tests.faults.lane import CASES, line_of, main
 from tests.faults.stated.seen import Seen
 
 NARROW = "tests.faults.stated.narrow"
@@ -38,3 +41,14 @@ def test_a_narrow_line_carries_what_comes_back_and_loses_what_is_too_much() -> N
             assert caller.recv(2**16) == bytes(100)
             line.tell("how much")
             assert 100 <= line.hear(LIMIT_S)["carried"] < 4000
+
+
+def test_the_help_names_every_case(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["lane", "--help"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    said = capsys.readouterr().out
+    assert all(f"{name}:" in said for name in CASES)

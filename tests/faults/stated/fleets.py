@@ -259,14 +259,15 @@ async def orphans(directory: Path) -> Seen:
 async def _at_a_step(bench: Bench) -> list[Process]:
     """The subprocesses of a trainer whose worker is in the middle of a step."""
 
-    async def training() -> bool:
-        own = (await bench.revision("trainer1"))["training"]
-        return own is not None and own["samples"] > 0 and own["stage"].startswith("training")
-
-    await until("a step is under way", training)
     pid = bench.nodes["trainer1"].process.pid
-    worker = worker_of(pid)
-    assert worker is not None
+
+    async def training() -> Process | None:
+        """A trainer that has just started says that it trains while its worker is still to come."""
+        own = (await bench.revision("trainer1"))["training"]
+        trains = own is not None and own["samples"] > 0 and own["stage"].startswith("training")
+        return worker_of(pid) if trains else None
+
+    worker = await until("a step is under way", training)
     return [*children_of(pid), worker]
 
 
