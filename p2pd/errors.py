@@ -80,13 +80,15 @@ class ProblemsError(UsageError):
 def lines_of(error: P2pError) -> list[str]:
     """What is said of an error. Each is one line, whatever name of a file stands in it."""
     said = error.lines if isinstance(error, ProblemsError) else (str(error),)
-    return [WORD.sub(r"\1...", QUOTED.sub(r"\1\2...\1", _escaped(line))) for line in said]
+    return [WORD.sub(r"\1...", QUOTED.sub(r"\1\2...\1", printable(line))) for line in said]
 
 
-def _escaped(line: str) -> str:
+def printable(text: str) -> str:
+    """Foreign words as one line that a terminal only shows, and that can be encoded."""
+    if text.isprintable():
+        return text
     return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode()
-        for character in line
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
     )
 
 

@@ -175,9 +175,8 @@ class Window:
 
     def _settled_s(self, peer: PeerId) -> float | None:
         """From when on nobody waits for a lease; None while there is more to wait for."""
-        if (
-            self.entry_of(peer) is not None
-        ):  # an update that came counts, whatever else its author says
+        # An update that came counts, whatever else its author says.
+        if self.entry_of(peer) is not None:
             return self.opened_s if self._delivered(peer) else None
         return self.opened_s if peer in self.releases else self._left_s(peer)
 

@@ -15,7 +15,7 @@ from p2pd.core.artifact import ArtifactKind, Manifest
 from p2pd.core.codecs import update_schema
 from p2pd.core.encoding import decode, encode
 from p2pd.core.ids import ArtifactId
-from p2pd.core.wording import counted, printable
+from p2pd.core.wording import counted
 from p2pd.core.work import (
     COUNT_MAX,
     LOSS_MAX,
@@ -26,7 +26,7 @@ from p2pd.core.work import (
     TrainResult,
     WorkloadInfo,
 )
-from p2pd.errors import LocalError, RemoteError, WorkloadError
+from p2pd.errors import LocalError, RemoteError, WorkloadError, printable
 from p2pd.io.files import ArtifactFiles
 from p2pd.io.worker_child import Child, Log, WorkerSettings
 from p2pd.workload.protocol import (

@@ -16,9 +16,8 @@ from pathlib import Path
 import trio
 
 from p2pd.core.encoding import decode, encode
-from p2pd.core.wording import printable
 from p2pd.core.work import WorkloadInfo
-from p2pd.errors import RemoteError, UnreachableError, WorkloadError
+from p2pd.errors import RemoteError, UnreachableError, WorkloadError, printable
 from p2pd.io.endings import ending
 from p2pd.io.frames import read_frame, write_frame
 from p2pd.workload.protocol import LIMIT_BYTES, Answer, Request

@@ -11,8 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from p2pd.core.wording import printable
-from p2pd.errors import WorkloadError
+from p2pd.errors import WorkloadError, printable
 
 MESSAGE_CHARACTERS = 400
 FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')

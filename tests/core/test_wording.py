@@ -1,6 +1,7 @@
 import pytest
 
-from p2pd.core.wording import counted, printable
+from p2pd.core.wording import counted
+from p2pd.errors import printable
 
 
 @pytest.mark.parametrize(
