@@ -1,15 +1,17 @@
 """How an update travels: what tensors its file holds, by the codec of its revision.
 
 `f32` carries the values themselves, in the model's own types. The others carry the steps, value minus
-base, of every trained tensor: `bf16` rounded to that type, `int8` as whole numbers times a scale of
-each block. Buffers always travel as values. Units: elements.
+base, of every trained tensor: `bf16` rounded to that type, `int8` and `int4` as whole numbers times a
+scale of each block, of the latter two in a byte. Buffers always travel as values. Units: elements.
 """
 
 from p2pd.core.work import Schema, TensorSpec
 
-CODECS = ("f32", "bf16", "int8")
-BLOCK_ELEMENTS = 256
+CODECS = ("f32", "bf16", "int8", "int4")
+BLOCK_ELEMENTS = {"int8": 256, "int4": 64}
 """That share a scale, counted over the flattened tensor; the last block may be shorter."""
+PACKED = 2
+"""Numbers of int4 in a byte, the lower half first; the last upper half may be empty, and is 0 then."""
 SCALE_SUFFIX = "/scale"
 """No attribute of a module has a slash in its name, so it collides with nothing."""
 FLOATING = frozenset({"F64", "F32", "F16", "BF16"})
@@ -41,14 +43,21 @@ def update_schema(model: Schema, codec: str) -> Schema:
     for tensor in model.tensors:
         if not is_trained(tensor):
             found.append(tensor)
-        elif codec == "int8":
-            found.append(TensorSpec(tensor.name, "I8", tensor.shape, False))
-            blocks = -(-element_count(tensor) // BLOCK_ELEMENTS)
-            found.append(TensorSpec(tensor.name + SCALE_SUFFIX, "F32", (blocks,), False))
+        elif codec in BLOCK_ELEMENTS:
+            found += _numbers_and_scales(tensor, codec)
         else:
             dtype = "BF16" if tensor.dtype in HALVED else tensor.dtype
             found.append(TensorSpec(tensor.name, dtype, tensor.shape, False))
     return Schema(tuple(sorted(found, key=lambda tensor: tensor.name)))
+
+
+def _numbers_and_scales(tensor: TensorSpec, codec: str) -> tuple[TensorSpec, TensorSpec]:
+    count = element_count(tensor)
+    numbers = TensorSpec(tensor.name, "I8", tensor.shape, False)
+    if codec == "int4":
+        numbers = TensorSpec(tensor.name, "U8", (-(-count // PACKED),), False)
+    blocks = -(-count // BLOCK_ELEMENTS[codec])
+    return numbers, TensorSpec(tensor.name + SCALE_SUFFIX, "F32", (blocks,), False)
 
 
 def outer_schema(model: Schema) -> Schema:

@@ -85,7 +85,7 @@ class ScheduleSettings:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UpdateSettings:
     codec: str = "f32"
-    """f32: the values as they are. bf16, int8: the steps, in a half or a quarter of the bytes."""
+    """f32: the values as they are. bf16, int8, int4: the steps, in a half, a quarter or a seventh of the bytes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

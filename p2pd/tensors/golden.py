@@ -27,6 +27,7 @@ from p2pd.core.work import (
     TensorSpec,
 )
 from p2pd.errors import LocalError
+from p2pd.tensors.blocks import packed
 from p2pd.tensors.files import ArtifactWriter
 from p2pd.tensors.formats import FORMATS, Stored, Values
 from p2pd.tensors.formats import encode as store
@@ -119,6 +120,12 @@ GOLDEN = (
         OuterRule("nesterov", 700_000, 900_000),
         "0ba3d2a7bcd3cc22c4e5ca01a846d5944a9d3af84c6612560454d088ad5fb7ec",
     ),
+    Golden(
+        MergeRule("trimmed_mean", MILLION, 200_000),
+        "int4",
+        OuterRule("nesterov", 700_000, 500_000),
+        "114d2fa940f6766056eb748d937a4550f6e8f44910f526665c87caaf099eee16",
+    ),
 )
 
 
@@ -200,6 +207,8 @@ def _steps(tensor: TensorSpec, number: int, seed: int) -> Stored:
     own = _scrambled(element_count(tensor), 1000 * seed + 700 + number)
     if tensor.dtype == "I8":
         return (own % np.uint64(255)).astype(np.int64).astype(np.int8)
+    if tensor.dtype == "U8":
+        return packed((own % np.uint64(15)).astype(np.float64).repeat(2) - 7.0)
     size = 4.0 if seed == UPDATES else 0.0625
     scales = _fractions(own)
     if tensor.name.endswith(SCALE_SUFFIX):

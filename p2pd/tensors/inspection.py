@@ -61,6 +61,8 @@ def _judge_values(codec: Codec, file: TensorFile, base: TensorFile | None) -> tu
                     codec.values(file, base, index, span)
                 except RemoteError as error:
                     return Verdict.NONFINITE, str(error)
+                if (found := codec.misfit(file, index, span)) is not None:
+                    return Verdict.LAYOUT, found
             elif tensor.dtype == "BOOL" and (codec.stored(file, index)[span] > np.uint8(1)).any():
                 return Verdict.LAYOUT, f"tensor {quoted(tensor.name)} has truth values beyond 1"
     return Verdict.ACCEPTED, ""

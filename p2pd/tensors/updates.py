@@ -15,7 +15,8 @@ from p2pd.core.artifact import ArtifactKind, Manifest
 from p2pd.core.codecs import is_trained
 from p2pd.core.work import Schema, TensorSpec
 from p2pd.errors import LocalError, RemoteError
-from p2pd.tensors.codecs import QUANTIZERS, Codec
+from p2pd.tensors.blocks import QUANTIZERS
+from p2pd.tensors.codecs import Codec
 from p2pd.tensors.files import TensorFile, write_artifact
 from p2pd.tensors.formats import FORMATS, Stored, Values, decode, encode
 from p2pd.tensors.layout import quoted
@@ -58,6 +59,7 @@ def write_update(
     """
     parts: dict[str, Stored] = {}
     left: dict[str, Stored] = {}
+    shapes = {tensor.name: tensor.shape for tensor in codec.file.tensors}
     for index, tensor in enumerate(codec.model.tensors):
         end = np.asarray(trained.end[tensor.name])
         if not codec.places[index].steps:
@@ -72,7 +74,8 @@ def write_update(
             raise RemoteError(f"tensor {quoted(tensor.name)} has steps that are not finite")
         stored, decoded = QUANTIZERS[codec.name](steps)
         for suffix, array in stored.items():
-            parts[tensor.name + suffix] = array if suffix else array.reshape(tensor.shape)
+            name = tensor.name + suffix
+            parts[name] = array.reshape(shapes[name])
         became = decode(encode(origin + decoded, tensor.dtype), tensor.dtype)
         left[tensor.name] = (steps - (became - origin)).astype(np.float32).reshape(tensor.shape)
     # It counts for one window: a power cut costs no more than that.

@@ -2,7 +2,9 @@
 
 A residual is a file in the trainer's own directory, `residual-HEIGHT.safetensors`, on stable storage
 before the update is announced. A lease uses the newest one below its own height, so that training it
-again, after a crash, starts from the same. Units: heights of plans.
+again, after a crash, starts from the same. One that is older than a few heights is dropped: a trainer
+that was away goes on from a head that others have made, and what it lost before is no news to it.
+Units: heights of plans.
 """
 
 import re
@@ -24,6 +26,8 @@ from p2pd.workload.heads import arrays_of
 NAME = re.compile(r"residual-([0-9]{1,20})\.safetensors")
 KEPT = 2
 """The one that the last lease used, and the one that it left."""
+AGE_MOST = 8
+"""Of a residual that is still used: trainers that take turns come back within that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +74,8 @@ class Residuals:
         self._schema = schema
 
     def below(self, height: int) -> dict[str, Values] | None:
-        """The newest before a height; None if there is none, or if it is not what was written."""
-        earlier = [found for found in self._heights() if found < height]
+        """The newest that is not too old for a height; None if there is none, or it is not what was written."""
+        earlier = [found for found in self._heights() if height - AGE_MOST <= found < height]
         if not earlier:
             return None
         path = self._path(max(earlier))

@@ -44,10 +44,21 @@ def test_int8_has_a_scale_for_each_block_and_leaves_buffers_alone() -> None:
     }
 
 
+def test_int4_packs_two_numbers_into_a_byte_and_has_smaller_blocks() -> None:
+    assert specs("int4") == {
+        "count": ("I64", ()),
+        "half": ("U8", (150,)),
+        "half/scale": ("F32", (5,)),
+        "mean": ("F32", (5,)),
+        "weight": ("U8", (386,)),
+        "weight/scale": ("F32", (13,)),
+    }
+
+
 def test_the_size_limit_of_an_update_follows_its_codec() -> None:
     large = Schema((TensorSpec("weight", "F32", (1000, 1000), False),))
     sizes = [largest_artifact_bytes(update_schema(large, codec)) for codec in CODECS]
-    assert sizes[0] > 1.9 * sizes[1] > 3.7 * sizes[2]
+    assert sizes[0] > 1.9 * sizes[1] > 3.7 * sizes[2] > 6.6 * sizes[3]
 
 
 def test_what_optimizers_move_is_trained() -> None:
@@ -56,7 +67,7 @@ def test_what_optimizers_move_is_trained() -> None:
 
 
 def test_unknown_codecs_and_names_that_collide_are_refused() -> None:
-    with pytest.raises(ValueError, match="codec 'int2' is none of f32, bf16, int8"):
+    with pytest.raises(ValueError, match="codec 'int2' is none of f32, bf16, int8, int4"):
         update_schema(MODEL, "int2")
     twins = [TensorSpec(name, "F32", (1,), False) for name in ("weight", "weight/scale")]
     with pytest.raises(ValueError, match="unique"):

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import trio
 
+from p2pd.core.codecs import CODECS
 from p2pd.core.encoding import decode, decode_plain, encode
 from p2pd.core.forks import Fork
 from p2pd.core.ids import digest
@@ -214,7 +215,7 @@ def update(data: bytes, scratch: Scratch) -> None:
     paths = {artifact: scratch / "update", base: scratch / "base"}
     paths[artifact].write_bytes(data)
     paths[base].write_bytes(seeds.tensors()[0])
-    for codec in ("f32", "bf16", "int8"):
+    for codec in CODECS:
         inspect(paths, InspectJob(artifact, base, seeds.SCHEMA, codec))  # type: ignore[arg-type]
 
 

@@ -14,7 +14,8 @@ from p2pd.core.codecs import CODECS, update_schema
 from p2pd.core.ids import ArtifactId
 from p2pd.core.work import InspectJob, Schema, TensorSpec, Verdict
 from p2pd.errors import RemoteError
-from p2pd.tensors.codecs import codec_of, in_bf16, in_int8
+from p2pd.tensors.blocks import in_bf16, in_int4, in_int8, packed, unpacked
+from p2pd.tensors.codecs import codec_of
 from p2pd.tensors.files import ArtifactWriter, TensorFile, write_artifact
 from p2pd.tensors.formats import decode, encode
 from p2pd.tensors.inspection import inspect
@@ -79,7 +80,8 @@ def test_what_is_decoded_is_what_the_model_became_up_to_the_codecs_error(
         values = made.values(update, base, index, slice(0, end[tensor.name].size))
         wanted = end[tensor.name].reshape(-1).astype(np.float64)
         steps = np.abs(wanted - base.values(index, slice(None))).max()
-        assert np.abs(values - wanted).max() <= (0 if tensor.buffer else steps / 100)
+        share = 12 if codec == "int4" else 100
+        assert np.abs(values - wanted).max() <= (0 if tensor.buffer else steps / share)
         if codec == "f32":
             assert (values == wanted).all()
 
@@ -123,7 +125,7 @@ def test_an_int8_block_loses_at_most_half_a_unit_of_its_own_largest() -> None:
         assert np.abs(decoded[span] - steps[span]).max() <= largest / 254 * 1.0001
 
 
-@pytest.mark.parametrize("quantize", [in_bf16, in_int8])
+@pytest.mark.parametrize("quantize", [in_bf16, in_int8, in_int4])
 @pytest.mark.parametrize("steps", [[], [0.0] * 300, [1e-300], [1e-46, -1e-46]])
 def test_nothing_and_next_to_nothing_travel_as_such(quantize: Any, steps: list[float]) -> None:
     _, decoded = quantize(np.array(steps))
@@ -131,9 +133,70 @@ def test_nothing_and_next_to_nothing_travel_as_such(quantize: Any, steps: list[f
     assert np.abs(decoded).max(initial=0.0) <= 2e-45
 
 
-def test_steps_that_no_scale_holds_are_refused() -> None:
-    with pytest.raises(RemoteError, match="too large for int8"):
-        in_int8(np.array([1e300]))
+@pytest.mark.parametrize(("name", "quantize"), [("int8", in_int8), ("int4", in_int4)])
+def test_steps_that_no_scale_holds_are_refused(name: str, quantize: Any) -> None:
+    with pytest.raises(RemoteError, match=f"too large for {name}"):
+        quantize(np.array([1e300]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 300), st.integers(-140, 120))
+def test_i06_int4_says_the_same_steps_in_the_same_bytes_and_its_own_files_are_taken(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, count: int, magnitude: int
+) -> None:
+    """What was decoded is encoded to the very same file; half a unit of the largest step is lost at most."""
+    chance = np.random.default_rng(seed)
+    steps = chance.normal(size=count) * 2.0**magnitude
+    parts, decoded = in_int4(steps)
+    again, twice = in_int4(decoded)
+    assert {name: part.tobytes() for name, part in parts.items()} == {
+        name: part.tobytes() for name, part in again.items()
+    }
+    assert (decoded == twice).all()
+    for block in range(0, count, 64):
+        largest = np.abs(steps[block : block + 64]).max()
+        lost = np.abs(decoded - steps)[block : block + 64].max()
+        assert lost <= max(largest / 14 * 1.0001, 7.1 * 2.0**-126)
+    tmp_path = tmp_path_factory.mktemp("int4")
+    schema = Schema((TensorSpec("weight", "F32", (count,), False),))
+    base = head(tmp_path / "base", schema, {"weight": np.zeros(count, np.float32)})
+    arrays = {"weight": parts[""], "weight/scale": parts["/scale"]}
+    update = raw(tmp_path / "update", "int4", arrays, schema)
+    assert judged(tmp_path, "int4", schema) is Verdict.ACCEPTED
+    start = int(chance.integers(0, count))
+    found = codec_of("int4", schema).values(update, base, 0, slice(start, count))
+    assert (found == decoded[start:].astype(np.float32)).all()
+
+
+def test_halves_of_bytes_hold_the_numbers_from_minus_8_to_7() -> None:
+    numbers = np.arange(-8, 8)
+    assert unpacked(packed(numbers.astype(np.float64))).tolist() == numbers.tolist()
+    assert packed(np.array([1.0, -1.0, 7.0])).tolist() == [0xF1, 0x07]
+
+
+@pytest.mark.parametrize("fault", ["padding", "beyond", "sign", "denormal", "units", "zero"])
+def test_i08_int4_in_other_bytes_than_its_writers_is_refused(tmp_path: Path, fault: str) -> None:
+    """Else one update could be had under many names."""
+    schema = Schema((TensorSpec("weight", "F32", (131,), False),))
+    parts, _ = in_int4(np.append(np.linspace(-1, 1, 130), 0.5))
+    numbers, scales = parts[""].copy(), parts["/scale"].copy()
+    match fault:
+        case "padding":
+            numbers[-1] |= 0x10
+        case "beyond":
+            numbers[0] = 0x88
+        case "sign":
+            scales[0] = -scales[0]
+        case "denormal":
+            scales[0] = 1e-40
+        case "units":  # half of them, with twice the scale
+            numbers[:32] = packed(np.rint(unpacked(numbers[:32]).astype(np.float64) / 2))
+            scales[0] *= 2
+        case "zero":
+            numbers[:32] = 0
+    head(tmp_path / "base", schema, {"weight": np.zeros(131, np.float32)})
+    raw(tmp_path / "update", "int4", {"weight": numbers, "weight/scale": scales}, schema)
+    assert judged(tmp_path, "int4", schema) is Verdict.LAYOUT
 
 
 @pytest.mark.parametrize("scale", [np.nan, np.inf, -np.inf, 3e38])
@@ -157,7 +220,7 @@ def test_i08_a_bf16_step_that_gives_no_finite_value_is_refused(tmp_path: Path, s
     assert judged(tmp_path, "bf16") is Verdict.NONFINITE
 
 
-@pytest.mark.parametrize("codec", ["bf16", "int8"])
+@pytest.mark.parametrize("codec", ["bf16", "int8", "int4"])
 def test_i08_an_update_in_another_codec_is_of_another_schema(tmp_path: Path, codec: str) -> None:
     """Wrong sizes, missing scales, plain values: one canonical layout, so all of them differ from it."""
     plain = {"weight": np.ones(COUNT, np.float32)}
@@ -178,7 +241,7 @@ def test_i08_an_update_in_another_codec_is_of_another_schema(tmp_path: Path, cod
     assert judged(tmp_path, codec) is Verdict.SCHEMA
 
 
-@pytest.mark.parametrize("codec", ["bf16", "int8"])
+@pytest.mark.parametrize("codec", ["bf16", "int8", "int4"])
 def test_with_error_feedback_nothing_is_lost_in_the_long_run(tmp_path: Path, codec: str) -> None:
     """The base stands still, each lease moves by one step: all decoded steps add up to all steps."""
     made = codec_of(codec, ONE)
@@ -188,7 +251,7 @@ def test_with_error_feedback_nothing_is_lost_in_the_long_run(tmp_path: Path, cod
     fed, plain, total = np.zeros(COUNT), np.zeros(COUNT), np.zeros(COUNT)
     residual = None
     drift = (chance.normal(size=COUNT) * 0.001).astype(np.float32)
-    for lease in range(30):
+    for lease in range(90):
         steps = drift + (chance.normal(size=COUNT) * 0.01).astype(np.float32)
         steps[::256] = 1.0
         total += steps
@@ -210,7 +273,12 @@ def test_the_residual_is_of_what_the_codec_changes(tmp_path: Path) -> None:
     names = {
         codec: [t.name for t in residual_schema(codec_of(codec, MODEL)).tensors] for codec in CODECS
     }
-    assert names == {"f32": [], "bf16": ["weight"], "int8": ["half", "weight"]}
+    assert names == {
+        "f32": [],
+        "bf16": ["weight"],
+        "int8": ["half", "weight"],
+        "int4": ["half", "weight"],
+    }
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -17,7 +17,17 @@ from p2pd.errors import LocalError
 from p2pd.tensors import golden
 
 PACKAGE = Path(p2pd.tensors.__path__[0])
-MERGE_MODULES = ("codecs", "cohort", "crew", "files", "formats", "merge", "outer", "rules")
+MERGE_MODULES = (
+    "blocks",
+    "codecs",
+    "cohort",
+    "crew",
+    "files",
+    "formats",
+    "merge",
+    "outer",
+    "rules",
+)
 FORBIDDEN = {
     "addcmul", "argpartition", "argsort", "average", "convolve", "cumsum", "dot", "einsum", "fma", "fsum",
     "inner", "jit", "lerp", "lexsort", "matmul", "mean", "median", "nansum", "norm", "numba", "outer_sum",
