@@ -108,7 +108,7 @@ class TrainerRole:
         if machine.previous.state.plan.state is PlanState.FINISHED:
             return RoleView("finished", None)
         if lease is None:
-            return RoleView("waiting for a lease", None)
+            return RoleView(self._waiting(), None)
         task = machine.task
         if machine.published and task is None:
             return RoleView("update published", None)
@@ -117,6 +117,13 @@ class TrainerRole:
             return RoleView(f"{doing} {counted(len(task.shards), 'microshard')} ahead", None)
         doing = "training" if machine.training else "fetching the head for"
         return RoleView(f"{doing} {counted(lease.samples, 'sample')}", None)
+
+    def _waiting(self) -> str:
+        machine = self._machine
+        waited = (one for one in machine.previous.state.standby if one.peer == machine.me)
+        if (standby := next(waited, None)) is None:
+            return "waiting for a lease"
+        return f"standing by for {counted(standby.windows, 'window')}: all places are taken"
 
 
 class TrainerPlugin:

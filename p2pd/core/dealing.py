@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from p2pd.core.decision import Late, Lease, Plan, PlanState, Returned, State
+from p2pd.core.decision import Late, Lease, Plan, PlanState, Returned, Standby, State
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId, digest
 from p2pd.core.permutation import shard_at
 from p2pd.core.revision import Revision
@@ -106,7 +106,8 @@ def deal(state: State, revision: Revision, table: Table) -> State:
         earlier=table.earlier,
     )
     carried = {lease.peer: lease.reserved for lease in state.plan.roster if lease.reserved}
-    roster = _seated(seed, table.present, carried, revision.schedule.max_roster)
+    waited = {entry.peer: entry.windows for entry in state.standby}
+    roster = _seated(seed, table.present, carried, waited)[: revision.schedule.max_roster]
     state = _release(state, carried, keep=roster)
     state = _next_epoch_if_done(state, revision, busy=any(peer in carried for peer in roster))
     if is_finished(state.progress, revision) or not roster:
@@ -114,18 +115,31 @@ def deal(state: State, revision: Revision, table: Table) -> State:
         kept = {peer: carried[peer] for peer in roster if peer in carried}
         state = _give_up_late(_release(state, kept, keep=()), in_vain=False)
         plan = replace(plan, state=PlanState.FINISHED if finished else PlanState.IDLE)
-        return replace(state, plan=plan)
-    ahead = revision.schedule.lookahead > 0 and len(table.present) <= revision.schedule.max_roster
-    return _Dealer(state, revision).deal(plan, roster, carried, ahead=ahead)
+        return replace(state, plan=plan, standby=())
+    state = _Dealer(state, revision).deal(plan, roster, carried, present=len(table.present))
+    return replace(state, standby=_standing_by(state.plan, table.present, waited))
 
 
 def _seated(
-    seed: bytes, present: tuple[PeerId, ...], carried: Mapping[PeerId, object], most: int
+    seed: bytes,
+    present: tuple[PeerId, ...],
+    carried: Mapping[PeerId, object],
+    waited: Mapping[PeerId, int],
 ) -> tuple[PeerId, ...]:
-    """In drawn order, so that no peer is always first in line; who goes on with a reserved lease keeps its seat."""
-    holders = _drawn(seed, [peer for peer in present if peer in carried], most)
-    others = _drawn(seed, [peer for peer in present if peer not in carried], most)
-    return (*holders, *others)[:most]
+    """All, those who waited longest first, then who goes on with a reserved lease; else in drawn order.
+
+    So each of n that stay present is seated within n / seats windows, rounded up, whatever the draws.
+    """
+    drawn = _drawn(seed, present, len(present))
+    return tuple(sorted(drawn, key=lambda peer: (-waited.get(peer, 0), peer not in carried)))
+
+
+def _standing_by(
+    plan: Plan, present: tuple[PeerId, ...], waited: Mapping[PeerId, int]
+) -> tuple[Standby, ...]:
+    leased = {lease.peer for lease in plan.roster}
+    waiting = sorted(peer for peer in present if peer not in leased)
+    return tuple(Standby(peer, waited.get(peer, 0) + 1) for peer in waiting)
 
 
 def _release(
@@ -187,12 +201,12 @@ class _Dealer:
         roster: tuple[PeerId, ...],
         carried: Mapping[PeerId, tuple[int, ...]],
         *,
-        ahead: bool,
+        present: int,
     ) -> State:
         fresh = self._shared([peer for peer in roster if peer not in carried])
         mine = {peer: carried.get(peer) or fresh.get(peer, ()) for peer in roster}
         working = [peer for peer in roster if mine[peer]]
-        reserved = self._shared(working) if ahead else {}
+        reserved = self._shared(working[: self._staying(present - len(working))])
         leases = [
             Lease(peer, mine[peer], self._samples(mine[peer]), reserved.get(peer, ()))
             for peer in working
@@ -204,6 +218,11 @@ class _Dealer:
             in_hand=tuple(sorted(self._out, key=lambda entry: entry.shard)),
             plan=replace(plan, state=PlanState.RUNNING, roster=_by_peer(leases)),
         )
+
+    def _staying(self, waiting: int) -> int:
+        """How many may go on with a reserved lease: the next seats belong to those who wait now."""
+        schedule = self._revision.schedule
+        return max(0, schedule.max_roster - waiting) if schedule.lookahead else 0
 
     def _samples(self, shards: tuple[int, ...]) -> int:
         return sum(map(self._revision.data.shard_size, shards))

@@ -97,6 +97,15 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
+class Standby:
+    """A trainer that was present and got no lease: who has waited longest is seated first."""
+
+    peer: PeerId
+    windows: int
+    """For how many in a row."""
+
+
+@dataclass(frozen=True, slots=True)
 class LastMerge:
     """What the reducers of the window just decided should have merged: their answers are judged a height later."""
 
@@ -131,6 +140,8 @@ class State:
     plan: Plan
     late: Late | None = None
     """Updates for these leases may still be decided at the plan's height, and not after."""
+    standby: tuple[Standby, ...] = ()
+    """Those that were present for the plan and have no lease in it, ascending by peer id."""
 
 
 @dataclass(frozen=True)

@@ -184,7 +184,10 @@ def _undecided(setting: Setting, previous: Decision, encoded: bytes) -> Decision
         height=previous.height + 2,
         base=previous.head,
         before=previous.id,
-        present=tuple(lease.peer for lease in plan.roster),
+        present=(
+            *(lease.peer for lease in plan.roster),
+            *(one.peer for one in previous.state.standby),
+        ),
         reducers=plan.reducers,
         earlier=_earlier(setting, previous, previous.head),
     )

@@ -44,7 +44,7 @@ def revision_of(seed: int, shape: FleetShape, genesis: Genesis, number: int) -> 
         schedule=Schedule(
             lease_shards=6,
             max_lease_shards=12,
-            max_roster=16,
+            max_roster=shape.max_roster,
             deadline_ms=12_000,
             settle_ms=1000,
             check_limit_ms=15_000,

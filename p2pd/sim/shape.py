@@ -81,6 +81,7 @@ class FleetShape:
     outer: OuterRule = PLAIN_MEAN
     lookahead: int = 0
     reconcile: str = "rebase"
+    max_roster: int = 16
     revisions: int = 1
     """Two: validators and the seed serve both, each worker one of them."""
     liars: tuple[tuple[str, Lie], ...] = ()

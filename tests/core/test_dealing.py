@@ -15,7 +15,7 @@ from p2pd.core.dealing import (
     is_finished,
     take_back,
 )
-from p2pd.core.decision import Plan, PlanState, Returned, State
+from p2pd.core.decision import Plan, PlanState, Returned, Standby, State
 from p2pd.core.encoding import encode
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId, digest
 from p2pd.core.revision import DataSpec, Revision
@@ -234,14 +234,41 @@ def test_a_short_rest_goes_to_some_and_no_lease_is_empty() -> None:
     assert sorted(leased(state)) == [0, 1]
 
 
-def test_more_trainers_than_places_take_turns() -> None:
-    revision = small(samples=10_000, max_roster=2)
+@settings(deadline=None)
+@given(st.integers(1, 7), st.integers(1, 7), st.integers(0, 1), st.integers(0, 2**64 - 1))
+def test_each_of_more_trainers_than_places_is_seated_within_the_fewest_windows(
+    trainers: int, places: int, lookahead: int, seed: int
+) -> None:
+    revision = small(samples=10**6, max_roster=places, lookahead=lookahead)
+    present, state, waits = PEERS[:trainers], GENESIS.state, dict.fromkeys(PEERS[:trainers], 0)
+    for height in range(1, 30):
+        after = take_back(state, frozenset(PEERS), in_vain=True)
+        before = DecisionId(digest("decision", seed.to_bytes(8) + height.to_bytes(8)))
+        state = deal(after, revision, replace(table(height, present), before=before))
+        seated = {lease.peer for lease in state.plan.roster}
+        assert len(seated) == min(places, trainers)
+        waits = {peer: 0 if peer in seated else waits[peer] + 1 for peer in present}
+        assert max(waits.values()) < -(-trainers // places)
+        assert state.standby == tuple(Standby(peer, n) for peer, n in waits.items() if n)
+
+
+def test_newcomers_do_not_go_before_those_who_wait() -> None:
+    revision = small(samples=10**6, max_roster=2)
+    state = dealt(revision, PEERS[:4])
+    waiting = {entry.peer for entry in state.standby}
+    state = next_window(state, revision, frozenset(PEERS), PEERS)
+    assert {lease.peer for lease in state.plan.roster} == waiting
+
+
+def test_by_draw_alone_some_would_wait_for_long() -> None:
+    revision = small(samples=10**6, max_roster=2)
     rosters = [
-        tuple(lease.peer for lease in dealt(revision, PEERS, height).plan.roster)
+        {lease.peer for lease in dealt(revision, PEERS, height).plan.roster}
         for height in range(1, 60)
     ]
-    assert {len(roster) for roster in rosters} == {2}
-    assert {peer for roster in rosters for peer in roster} == set(PEERS)
+    missed = [[peer not in roster for roster in rosters] for peer in PEERS]
+    longest = max(len(run) for row in missed for run in "".join("-x"[m] for m in row).split("-"))
+    assert longest > 2 * -(-len(PEERS) // 2)
 
 
 def test_reducers_are_drawn_anew_for_each_window() -> None:

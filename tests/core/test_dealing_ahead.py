@@ -165,14 +165,24 @@ def test_what_was_reserved_for_one_that_left_is_dealt_again_and_is_nobodys_fault
     assert {entry.times for entry in second.in_hand} == {0}
 
 
-def test_where_more_are_present_than_have_seats_nothing_is_reserved_so_that_they_rotate() -> None:
-    revision = ahead(lease_shards=1, max_roster=2)
-    first = started(revision)
-    crowded = window(first, revision, PEERS, frozenset(PEERS[:2]))
-    assert {lease.peer for lease in crowded.plan.roster} == set(PEERS[:2])
+def test_only_as_much_is_reserved_as_leaves_the_next_seats_to_those_who_wait() -> None:
+    revision = ahead(10_000, lease_shards=1, max_roster=4)
+    first = started(revision, 4)
+    crowded = window(first, revision, PEERS[:6], frozenset(PEERS))
+    assert {lease.peer for lease in crowded.plan.roster} == set(PEERS[:4])
+    staying = {lease.peer for lease in crowded.plan.roster if lease.reserved}
+    assert len(staying) == 2
+    following = window(crowded, revision, PEERS[:6], frozenset(PEERS))
+    assert {lease.peer for lease in following.plan.roster} == staying | set(PEERS[4:6])
+    assert following.returned == ()
+
+
+def test_where_all_seats_are_waited_for_nothing_is_reserved() -> None:
+    revision = ahead(10_000, lease_shards=1, max_roster=2)
+    crowded = window(started(revision), revision, PEERS, frozenset(PEERS[:2]))
     assert all(not lease.reserved for lease in crowded.plan.roster)
     following = window(crowded, revision, PEERS, frozenset(PEERS[:2]))
-    assert all(not lease.reserved for lease in following.plan.roster)
+    assert {lease.peer for lease in following.plan.roster}.isdisjoint(PEERS[:2])
 
 
 def test_a_lease_that_nobody_heard_of_may_be_late_for_one_window() -> None:

@@ -1,10 +1,13 @@
 """Reported faults of windows and leases: deaths, stragglers, fast and slow members, a quorum lost and regained."""
 
+from dataclasses import replace
 from statistics import median
 
+import pytest
 import trio
 
-from p2pd.core.decision import Outcome
+from p2pd.core.decision import Decision, Outcome
+from p2pd.core.ids import PeerId
 from p2pd.core.work import FULL, Verdict
 from tests.faults.scene import Scene, calm, cohort, play, promoted
 
@@ -52,6 +55,29 @@ def test_trainers_that_came_and_died_take_no_place_from_one_that_lives() -> None
         assert rosters == [[peer], [peer]], "the dead are still dealt leases"
 
     play(script, calm(trainers=6, windows=50))
+
+
+@pytest.mark.parametrize("lookahead", [0, 1])
+def test_of_six_trainers_for_four_places_each_trains_within_three_windows(lookahead: int) -> None:
+    trainers = [f"trainer{n}" for n in range(1, 7)]
+
+    async def script(scene: Scene) -> None:
+        scene.start(*scene.fleet.shape.names())
+        everybody = {scene.peer(name) for name in trainers}
+
+        def at_work(decision: Decision) -> set[PeerId]:
+            state = decision.state
+            return {lease.peer for lease in state.plan.roster} | {w.peer for w in state.standby}
+
+        await scene.until("all are here", lambda: at_work(scene.tip) == everybody)
+        first = scene.tip.height
+        await scene.decides(12)
+        for height in range(first, first + 10):
+            plans = [decision.state.plan for decision in scene.chain[height : height + 3]]
+            assert max(len(plan.roster) for plan in plans) == 4
+            assert {lease.peer for plan in plans for lease in plan.roster} == everybody
+
+    play(script, replace(calm(trainers=6), max_roster=4, lookahead=lookahead))
 
 
 def test_one_slow_trainer_neither_holds_up_the_others_nor_is_blamed() -> None:
