@@ -18,7 +18,7 @@ from p2pd.core.artifact import Manifest
 from p2pd.core.codecs import update_schema
 from p2pd.core.encoding import encode
 from p2pd.core.genesis import Genesis
-from p2pd.core.ids import ID_BYTES
+from p2pd.core.ids import ID_BYTES, ArtifactId
 from p2pd.core.revision import (
     Canary,
     DataSpec,
@@ -196,7 +196,7 @@ async def publish(request: PublishRequest) -> Published:
         settings = StoreSettings(quota_bytes=0, reserve_bytes=0)
         store = FileBlobStore(Path(directory) / "blobs", settings, on_damage=lambda *_: None)
         info, head = await _build(request, store)
-        signed = seal_revision(_revision(request, info, head), request.signers)
+        signed = seal_revision(revision_of(request, info, head.id), request.signers)
         store.path(head.id).replace(head_file)
         sync_directory(head_file.parent)
         write_durably(request.out, encode(signed))
@@ -270,7 +270,11 @@ async def _build(request: PublishRequest, store: FileBlobStore) -> tuple[Workloa
     return built
 
 
-def _revision(request: PublishRequest, info: WorkloadInfo, head: Manifest) -> Revision:
+def revision_of(request: PublishRequest, info: WorkloadInfo, head: ArtifactId) -> Revision:
+    """The revision that is asked for, of a workload that was built, its data in an order of its own.
+
+    Raises UsageError: the settings make none.
+    """
     names = request.revision
     schedule, merge, outer, canary = _parts(request)
     try:
@@ -293,7 +297,7 @@ def _revision(request: PublishRequest, info: WorkloadInfo, head: Manifest) -> Re
             merge=merge,
             outer=outer,
             canary=canary,
-            head=head.id,
+            head=head,
             seed=secrets.token_bytes(ID_BYTES),
             codec=request.update.codec,
         )

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from random import Random
 
 from p2pd.core.derive import Setting
 from p2pd.core.ids import PeerId, TermId, digest
@@ -11,8 +10,6 @@ from p2pd.node.node import Node
 from p2pd.ports import Ledger, Math
 from p2pd.sim.breaks import RULES, Break
 from p2pd.sim.broken import ArrivalMath, LazyLedger
-from p2pd.sim.scripted import ScriptedMath
-from p2pd.sim.store import MemoryBlobs
 from p2pd.sim.watched import VisibleSetting
 
 
@@ -57,10 +54,11 @@ class Audience:
     merged: Callable[[MergeJob, Merged], None]
 
 
-def math_of(blobs: MemoryBlobs, dice: Random, told: Audience, broken: Break | None) -> Math:
+def math_of(make: Callable[[Audience], Math], told: Audience, broken: Break | None) -> Math:
+    """What make gives for those who are to be told, or that with other results, of which they are told."""
     if broken is Break.ARRIVAL:
-        return ArrivalMath(ScriptedMath(blobs, dice, told.inspected), told.merged)
-    return ScriptedMath(blobs, dice, told.inspected, told.merged)
+        return ArrivalMath(make(Audience(told.inspected, lambda *_: None)), told.merged)
+    return make(told)
 
 
 def ledger_of(ledger: Ledger, broken: Break | None) -> Ledger:

@@ -11,7 +11,6 @@ import trio
 from p2pd.core.artifact import ArtifactKind
 from p2pd.core.decision import Decision
 from p2pd.core.derive import Setting
-from p2pd.core.encoding import encode
 from p2pd.core.genesis import Genesis, Seat
 from p2pd.core.hello import PROTOCOL_VERSION, Hello
 from p2pd.core.ids import ObjectId, PeerId, peer_id
@@ -21,11 +20,10 @@ from p2pd.core.voting.events import Defence
 from p2pd.node.discovery import Seed
 from p2pd.node.node import Node, Parts
 from p2pd.node.plugins import load_role
-from p2pd.ports import RolePlugin, Worker
-from p2pd.sim import scripted
+from p2pd.ports import RolePlugin
 from p2pd.sim.breaking import Audience, ledger_of, math_of, setting_for, setting_of
 from p2pd.sim.breaks import Break
-from p2pd.sim.chains import Chain, revision_of
+from p2pd.sim.chains import Chain
 from p2pd.sim.checkers import Checkers
 from p2pd.sim.clock import true_now_s
 from p2pd.sim.drawing import draw_quartz
@@ -40,6 +38,7 @@ from p2pd.sim.run import run_seeded
 from p2pd.sim.shape import FAULTS_END_S, FleetShape
 from p2pd.sim.signing import SimSigner
 from p2pd.sim.store import MemoryLedger
+from p2pd.sim.subject import SCRIPTED, Subject
 from p2pd.sim.watched import WatchedLane
 
 POLL_S = 1.0
@@ -80,8 +79,11 @@ class FleetResult:
 
 
 class SimFleet:
-    def __init__(self, seed: int, shape: FleetShape, nursery: trio.Nursery) -> None:
+    def __init__(
+        self, seed: int, shape: FleetShape, nursery: trio.Nursery, subject: Subject = SCRIPTED
+    ) -> None:
         self.seed = seed
+        self.subject = subject
         self.shape = shape = shape.of_seed(seed)
         self.nursery = nursery
         self.names = [name for name in shape.names() if name not in shape.without]
@@ -102,7 +104,7 @@ class SimFleet:
         self.lives = self.world.all
         for name in self.names:
             quartz = draw_quartz(seed, name, shape.faults)
-            self.world.add(name, self.signers[name], quartz)
+            self.world.add(name, self.signers[name], quartz, subject.quota_bytes)
 
     def _genesis(self) -> Genesis:
         authority = SimSigner(self.seed, "authority")
@@ -124,7 +126,7 @@ class SimFleet:
         names = {peer_id(self.signers[name].key): name for name in honest}
         chains: list[Chain] = []
         for number in range(shape.revisions):
-            signed = revision_of(self.seed, shape, self.genesis, number)
+            signed = self.subject.revision(self.seed, shape, self.genesis, number)
             plain = Setting(self.genesis, signed.revision)
             label = f"{signed.revision.name}: " if number else ""
             checkers = Checkers(self.seed, plain, names, true_now_s, label=label)
@@ -162,9 +164,9 @@ class SimFleet:
             chain.checkers.excuse(life.name, life.signer.key)
 
     async def _boot(self, life: Life) -> Node:
-        if life.role_name == "seed" and not life.blobs.has(self.revision.revision.head):
-            payload = encode(scripted.START)
-            await life.blobs.put(ArtifactKind.HEAD, scripted.SCHEMA.id, payload)
+        revision = self.revision.revision
+        if life.role_name == "seed" and not life.blobs.has(revision.head):
+            await life.blobs.put(ArtifactKind.HEAD, revision.schema.id, self.subject.head)
         return self._node(life)
 
     def _node(self, life: Life) -> Node:
@@ -175,7 +177,8 @@ class SimFleet:
         path = f"{self.seed}/{life.name}/{life.lives}"
         lie = self.lies.get(life.name)
         doubts = 0.0 if lie else self.shape.doubts
-        worker: Worker = scripted.ScriptedWorker(life.blobs, Random(f"{path}/worker"), 0.02, doubts)
+        worker = self.subject.worker(life, Random(f"{path}/worker"), doubts)
+        math = partial(self.subject.math, life, Random(f"{path}/math"))
         told = Audience(
             partial(self.checkers.on_inspected, life.name),
             partial(self.checkers.on_merged, life.name),
@@ -185,7 +188,7 @@ class SimFleet:
             transport=transport,
             ledger=ledger_of(life.ledger, self.shape.broken),
             blobs=life.blobs,
-            math=math_of(life.blobs, Random(f"{path}/math"), told, self.shape.broken),
+            math=math_of(math, told, self.shape.broken),
             worker=LyingWorker(worker, life.blobs, lie) if lie else worker,
             dice=Random(f"{path}/overlay"),
             now_ms=life.wall_ms,
@@ -274,13 +277,13 @@ def role_of(name: str) -> RolePlugin:
     return load_role(name)
 
 
-def run_fleet(seed: int, shape: FleetShape) -> FleetResult:
+def run_fleet(seed: int, shape: FleetShape, subject: Subject = SCRIPTED) -> FleetResult:
     """One fleet from genesis to the end of its revisions, checked at every step."""
     results: list[FleetResult] = []
 
     async def main() -> None:
         async with trio.open_nursery() as nursery:
-            fleet = SimFleet(seed, shape, nursery)
+            fleet = SimFleet(seed, shape, nursery, subject)
             await fleet.run()
             fleet.end()
             results.append(_result(fleet))

@@ -97,9 +97,9 @@ class Lives:
         self._build = build
         self._watcher = watcher
 
-    def add(self, name: str, signer: SimSigner, quartz: Quartz) -> None:
+    def add(self, name: str, signer: SimSigner, quartz: Quartz, quota_bytes: int) -> None:
         disk = Disk(Random(f"{self._seed}/{name}/disk"))
-        ledger, blobs = MemoryLedger(disk), MemoryBlobs(disk)
+        ledger, blobs = MemoryLedger(disk), MemoryBlobs(disk, quota_bytes=quota_bytes)
         self.all[name] = Life(name, signer, disk, ledger, blobs, quartz=quartz)
 
     def start(self, name: str) -> None:
