@@ -54,9 +54,12 @@ class Reducer:
     out: list[Effect] = field(init=False, default_factory=list)
 
     def resume(self, own: tuple[Signed[object], ...]) -> list[Effect]:
-        """The first call after a start. own is what this node published at the open height before."""
+        """The first call after a start. own is what this node published for the open windows before."""
         self._enter()
-        self.over = any(isinstance(one.content, Reduction) for one in own)
+        height = self.previous.state.plan.height
+        self.over = any(
+            isinstance(one.content, Reduction) and one.scope.height == height for one in own
+        )
         return self._flush()
 
     def handle(self, event: Event, now_s: float) -> list[Effect]:

@@ -86,13 +86,15 @@ class Trainer:
     out: list[Effect] = field(default_factory=list)
 
     def resume(self, own: tuple[Signed[object], ...]) -> list[Effect]:
-        """The first call after a start. own is what this node published at the open height before."""
+        """The first call after a start. own is what this node published for the open windows before."""
         plan = self.previous.state.plan
-        for one in own:
+        for one in sorted(own, key=lambda one: one.scope.height):
             if isinstance(one.content, Update | Release) and one.scope.height == plan.height:
                 self.done = plan.height
             if isinstance(one.content, Update):
-                self.undecided[one.scope.height] = one.content.base
+                self.steps_ahead = one.content.steps
+                if self._is_open(one.scope.height):
+                    self.undecided[one.scope.height] = one.content.base
         self._enter()
         return self._flush()
 

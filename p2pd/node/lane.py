@@ -115,7 +115,15 @@ class Lane:
         return self.chronicle.votes(self.pool.height)
 
     def own_objects(self) -> tuple[Signed[Any], ...]:
-        return self.chronicle.own(self.pool.height, self.key)
+        found: tuple[Signed[Any], ...] = ()
+        for height in self._open_heights():
+            found += self.chronicle.own(height, self.key)
+        return found
+
+    def _open_heights(self) -> range:
+        """With lookahead the updates of the window before may still be decided."""
+        first = self.pool.height - self.setting.revision.schedule.lookahead
+        return range(max(0, first), self.pool.height + 1)
 
     async def remember_votes(self, height: int, state: bytes) -> None:
         await self.chronicle.remember_votes(height, state)
@@ -235,11 +243,9 @@ class Lane:
                 self._heads.pin(record.decision)
                 self.forks.adopted(record.decision)
                 await self._heads.keep_for_good(record.decision)
-        first = max(0, self.pool.height - self.setting.revision.schedule.lookahead)
-        for height in range(first, self.pool.height + 1):
-            for signed in self.chronicle.own(height, self.key):
-                if height == self.pool.height or isinstance(signed.content, Update):
-                    self._take(signed, None)
+        for signed in self.own_objects():
+            if signed.scope.height == self.pool.height or isinstance(signed.content, Update):
+                self._take(signed, None)
         self.role = self._plugin.at(self)
         self.forks.open()
 

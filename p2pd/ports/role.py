@@ -53,7 +53,7 @@ class Services(Protocol):
         ...
 
     def own_objects(self) -> tuple[Signed[Any], ...]:
-        """What this node published for the open height, also before a restart."""
+        """What this node published for the open windows, also before a restart."""
         ...
 
     async def remember_votes(self, height: int, state: bytes) -> None:

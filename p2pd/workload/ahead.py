@@ -4,23 +4,34 @@ Only what optimizers move is carried; buffers come from the base. Units: heights
 """
 
 from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
 
 import torch
 
 from p2pd.core.codecs import is_trained
 from p2pd.core.work import Schema
+from p2pd.errors import RemoteError
+from p2pd.tensors.files import TensorFile
+from p2pd.workload.generations import Generations, at_a_loss
+from p2pd.workload.trees import read_tree, write_tree
+
+KIND = "steps"
 
 State = Mapping[str, torch.Tensor]
 
 
 class OwnSteps:
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, directory: Path | None = None) -> None:
+        """directory: the trainer's own, where they outlive its process."""
         self._names = [tensor.name for tensor in schema.tensors if is_trained(tensor)]
-        self._steps: dict[int, dict[str, torch.Tensor]] = {}
+        self._steps: dict[int, State] = {}
+        self._files = Generations(directory, KIND) if directory else None
 
     def upon(self, base: State, heights: tuple[int, ...]) -> dict[str, torch.Tensor] | None:
         """The base with the steps of these leases on it; None where none of them is known here."""
-        known = [self._steps[height] for height in heights if height in self._steps]
+        found = (self._steps.get(height) or self._read(height) for height in heights)
+        known = [steps for steps in found if steps is not None]
         if not known:
             return None
         state = dict(base)
@@ -32,12 +43,31 @@ class OwnSteps:
         return state
 
     def remember(self, height: int, start: State, end: State, most: int) -> None:
-        """Keeps what a lease did, and forgets all but the last ones."""
-        self._steps[height] = {
+        """Keeps what a lease did, and forgets all but the last ones. Durable after sync."""
+        steps = {
             name: (end[name].detach().cpu().double() - start[name].double()).to(
                 torch.float64 if start[name].dtype == torch.float64 else torch.float32
             )
             for name in self._names
         }
+        self._steps[height] = steps
+        if self._files is not None:
+            # One more, for a lease that is trained again after a crash.
+            with at_a_loss():
+                self._files.keep(height, partial(write_tree, tree=steps), most + 1)
         for old in sorted(self._steps)[:-most]:
             del self._steps[old]
+
+    def sync(self) -> None:
+        if self._files is not None:
+            with at_a_loss():
+                self._files.sync()
+
+    def _read(self, height: int) -> State | None:
+        return self._files.read(height, self._take) if self._files is not None else None
+
+    def _take(self, file: TensorFile) -> State:
+        steps = read_tree(file)
+        if not isinstance(steps, dict) or sorted(steps) != self._names:
+            raise RemoteError("it holds something else")
+        return steps

@@ -7,7 +7,7 @@ steps, losses and metrics are plain floats.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from p2pd.core.work import Schema
 from p2pd.workload.pipelines import Indexed, Pipeline
@@ -56,7 +56,7 @@ class Workload(ABC):
     """A model with all that trains and evaluates it; subclass it where from_loaders does not fit.
 
     It lives as long as its process, and keeps its optimizer's state over all leases. p2pd calls
-    load before train and before evaluate, and state after train.
+    load before train and before evaluate, and state and inner_state after train.
     """
 
     metric: str
@@ -97,6 +97,19 @@ class Workload(ABC):
         Raises:
             WorkloadError: the training cannot be used, for example because the loss is not finite.
         """
+
+    def inner_state(self) -> Mapping[str, Any]:
+        """What goes from one lease to the next besides heads: optimizers' state, as a rule; never sent to anyone.
+
+        Mappings, lists, tuples, tensors, numbers, text, bytes, booleans and None. May be the live ones, they are
+        only read. The random generators of torch, Python and numpy are saved beside it.
+        """
+        return {}
+
+    def load_inner_state(self, state: Mapping[str, Any]) -> None:
+        """Puts back what inner_state gave after an earlier lease, or when the workload was built. The tensors are
+        on the CPU and may be kept."""
+        return  # nothing was given either
 
     @abstractmethod
     def evaluate(self, pause: Pause) -> Evaluated:

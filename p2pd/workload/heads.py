@@ -39,7 +39,7 @@ def read_head(path: Path, schema: Schema) -> dict[str, torch.Tensor]:
     except RemoteError as error:
         raise WorkloadError(f"the head does not fit the model: {error}") from error
     return {
-        tensor.name: _to_torch(file.stored(index), tensor)
+        tensor.name: to_torch(file.stored(index), tensor)
         for index, tensor in enumerate(file.tensors)
     }
 
@@ -65,10 +65,10 @@ def arrays_of(state: Mapping[str, torch.Tensor]) -> dict[str, Stored]:
     for name, tensor in state.items():
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise WorkloadError(f"{name} has values that are not finite: lower the learning rate")
-    return {name: _to_numpy(tensor) for name, tensor in state.items()}
+    return {name: to_numpy(tensor) for name, tensor in state.items()}
 
 
-def _to_torch(stored: Stored, tensor: TensorSpec) -> torch.Tensor:
+def to_torch(stored: Stored, tensor: TensorSpec) -> torch.Tensor:
     dtype = DTYPES[tensor.dtype]
     storage = stored.view(np.int16) if dtype == torch.bfloat16 else stored
     with warnings.catch_warnings():
@@ -78,7 +78,7 @@ def _to_torch(stored: Stored, tensor: TensorSpec) -> torch.Tensor:
     return flat.view(dtype).reshape(tensor.shape)
 
 
-def _to_numpy(tensor: torch.Tensor) -> Stored:
+def to_numpy(tensor: torch.Tensor) -> Stored:
     flat = tensor.detach().cpu().contiguous()
     if flat.dtype == torch.bfloat16:
         bits: Stored = flat.view(torch.int16).numpy().view(np.uint16)

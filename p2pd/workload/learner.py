@@ -23,6 +23,7 @@ from p2pd.errors import WorkloadError
 from p2pd.workload.contract import Evaluated, Lease, Pause, Trained, Workload
 from p2pd.workload.loaders import Samples, samples_of
 from p2pd.workload.metrics import Metric, metric_of
+from p2pd.workload.optimizers import load_optimizer
 from p2pd.workload.pipelines import Indexed, Pipeline
 from p2pd.workload.schedule import Schedule
 from p2pd.workload.state import load_into, schema_of, state_of
@@ -101,6 +102,13 @@ class _LoaderWorkload(Workload):
 
     def load(self, state: Mapping[str, torch.Tensor]) -> None:
         load_into(self._learner.model, state)
+
+    def inner_state(self) -> Mapping[str, Any]:
+        # The scheduler follows the certified progress, wherever this process was.
+        return {"optimizer": self._learner.optimizer.state_dict()}
+
+    def load_inner_state(self, state: Mapping[str, Any]) -> None:
+        load_optimizer(self._learner.optimizer, state["optimizer"])
 
     def train(self, lease: Lease) -> Trained:
         learner = self._learner

