@@ -52,7 +52,7 @@ def test_what_is_damaged_is_named_and_not_used(
     if damage == "directory":
         path.mkdir()
     else:
-        path.write_bytes({"flipped": data, "cut": data[:-1], "empty": b""}[damage])
+        path.write_bytes({"flipped": bytes(data), "cut": bytes(data[:-1]), "empty": b""}[damage])
     assert value(files, 1) is None
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith(f"{path} is damaged and was not used: ")

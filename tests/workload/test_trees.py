@@ -16,7 +16,7 @@ def there_and_back(path: Path, tree: object) -> Any:
 
 
 def test_numbers_text_and_containers_come_back_equal_and_of_the_same_types(tmp_path: Path) -> None:
-    tree = {
+    tree: dict[object, object] = {
         "none": None,
         "flags": [True, False],
         "whole": (0, -(2**64), 2**64 - 1),
