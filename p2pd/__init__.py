@@ -11,15 +11,26 @@ if TYPE_CHECKING:
     from p2pd.workload.heads import load_head
     from p2pd.workload.learner import Learner, from_loaders
     from p2pd.workload.pipelines import Indexed, Pipeline
+    from p2pd.workload.sharded import Sharded
     from p2pd.workload.streams import Generated
 
-__all__ = ["Generated", "Indexed", "Learner", "Pipeline", "Workload", "from_loaders", "load_head"]
+__all__ = [
+    "Generated",
+    "Indexed",
+    "Learner",
+    "Pipeline",
+    "Sharded",
+    "Workload",
+    "from_loaders",
+    "load_head",
+]
 
 _HOMES = {
     "Generated": "p2pd.workload.streams",
     "Indexed": "p2pd.workload.pipelines",
     "Learner": "p2pd.workload.learner",
     "Pipeline": "p2pd.workload.pipelines",
+    "Sharded": "p2pd.workload.sharded",
     "Workload": "p2pd.workload.contract",
     "from_loaders": "p2pd.workload.learner",
     "load_head": "p2pd.workload.heads",

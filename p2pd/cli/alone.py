@@ -28,6 +28,8 @@ class Job:
     every: int
     threads: int
     path: Path | None
+    data: tuple[Path, ...] = ()
+    """Directories of shard files."""
     traceback: bool = False
     """Of the user's code, on standard error, where it fails."""
 
@@ -45,6 +47,8 @@ def train(job: Job, report: Callable[[str], None]) -> dict[str, Any]:
         command.append("--traceback")
     if job.path is not None:
         command += ["--path", str(job.path)]
+    for directory in job.data:
+        command += ["--data", str(directory)]
     points: list[dict[str, Any]] = []
     last: dict[str, Any] = {}
     # A session of its own: an interrupt reaches this process alone, which then ends the other.

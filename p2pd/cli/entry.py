@@ -56,6 +56,7 @@ COMMANDS = {
     "id": Command("identity", "Show this node's key; make one if there is none."),
     "network": Command("network", "Create or show the genesis of a network.", group=True),
     "experiment": Command("experiment", "Publish or list revisions.", group=True),
+    "data": Command("data", "Write a data set as shard files, or check them.", group=True),
     "heads": Command("heads", "List, show, verify or export certified heads.", group=True),
     "train": Command("train", "Train a workload alone, without a network."),
     "config": Command(

@@ -67,6 +67,10 @@ def publish(  # noqa: PLR0913 - one parameter per option
         Path | None,
         typer.Option(metavar="DIR", help="Directory of the module, if it is not installed."),
     ] = None,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="Directory that p2pd data shard wrote; repeat."),
+    ] = None,
     study: Annotated[
         str | None, typer.Option(metavar="NAME", help=f"Name of the study.  {IN_FILE}")
     ] = None,
@@ -93,6 +97,7 @@ def publish(  # noqa: PLR0913 - one parameter per option
         signers=tuple(read_signer(path) for path in authority),
         out=out,
         workload_paths=(workload_path,) if workload_path else (),
+        data=tuple(data or ()),
         log=lambda line: typer.echo(f"workload: {line}", err=True),
         **tables,
     )

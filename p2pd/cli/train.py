@@ -28,6 +28,10 @@ def command(  # noqa: PLR0913 - one parameter per option
         Path | None,
         typer.Option(metavar="DIR", help="Directory of the module, if it is not installed."),
     ] = None,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="Directory that p2pd data shard wrote; repeat."),
+    ] = None,
     traceback: Annotated[
         bool, typer.Option("--traceback", help="If it fails, show the way through your code.")
     ] = False,
@@ -40,6 +44,7 @@ def command(  # noqa: PLR0913 - one parameter per option
         every=every or max(1, samples // 20),
         threads=threads,
         path=workload_path,
+        data=tuple(data or ()),
         traceback=traceback,
     )
     trained = train(job, report=(lambda _: None) if in_json else say)

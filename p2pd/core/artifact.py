@@ -19,13 +19,18 @@ class ArtifactKind(IntEnum):
     """A trainer's candidate, encoded by the revision's codec."""
     OUTER = 3
     """State of the outer optimizer."""
+    SHARD = 4
+    """Samples of a data set: one file of it."""
+    SHARD_SET = 5
+    """What a data set in shards consists of."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
     kind: ArtifactKind
     schema: bytes
-    """Hash of the schema of its tensors (names, types, shapes), 32 bytes: of the model's, for a head."""
+    """Hash of the schema of its tensors (names, types, shapes), 32 bytes: of the model's, for a head; of data, what
+    stands for their format."""
     size_bytes: int
     chunks: tuple[bytes, ...]
     """SHA-256 of each chunk of CHUNK_BYTES; the last one may be shorter."""

@@ -1,5 +1,6 @@
 """A revision: all that must agree between nodes that train one model together. Signed by the authority."""
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,10 +10,12 @@ from p2pd.core.encoding import encode
 from p2pd.core.genesis import Endorsement, is_name
 from p2pd.core.ids import ID_BYTES, ArtifactId, NetworkId, RevisionId, digest
 from p2pd.core.work import MergeRule, OuterRule, Schema
+from p2pd.errors import LocalError
 
 RECONCILE = ("rebase", "replace")
-DATA_KINDS = ("indexed", "generated")
+DATA_KINDS = ("indexed", "generated", "sharded", "custom")
 MAX_DESCRIPTOR_CHARACTERS = 500
+HEX_ID = re.compile(r"[0-9a-f]{64}")
 MAX_PLAN_SHARDS = 2**17
 """A decision holds all leases of its plan, and must fit into a record."""
 
@@ -33,12 +36,14 @@ class WorkloadSpec:
 class DataSpec:
     kind: str
     """indexed: a map-style data set that every node builds alike. generated: a virtual stream, each sample of
-    which follows from its number and a seed, so that validators make any slice of it again."""
+    which follows from its number and a seed, so that validators make any slice of it again. sharded: files
+    that are fetched by lease. custom: what the workload makes of it."""
     samples: int
     shard_samples: int
     """Size of a microshard, the smallest unit that is leased."""
     descriptor: str = ""
-    """What the workload calls its data: a node that calls its own by another name refuses to work."""
+    """What the workload calls its data: a node that calls its own by another name refuses to work. Of sharded
+    data the id of the set, in hex."""
 
     def __post_init__(self) -> None:
         if self.kind not in DATA_KINDS:
@@ -47,8 +52,17 @@ class DataSpec:
             raise ValueError(
                 f"a data descriptor has at most {MAX_DESCRIPTOR_CHARACTERS} characters"
             )
+        if self.kind == "sharded" and HEX_ID.fullmatch(self.descriptor) is None:
+            raise ValueError("the descriptor of sharded data is the id of their set, in hex")
         if self.samples < 1 or not 1 <= self.shard_samples <= self.samples:
             raise ValueError("data must have samples, and microshards of 1 to all of them")
+
+    @property
+    def shard_set(self) -> ArtifactId | None:
+        """None where the data are no shard files."""
+        if self.kind != "sharded":
+            return None
+        return ArtifactId(bytes.fromhex(self.descriptor))
 
     @property
     def shards(self) -> int:
@@ -168,6 +182,8 @@ class Revision:
                 return self.update_schema
             case ArtifactKind.OUTER:
                 return self.outer_schema
+            case ArtifactKind.SHARD | ArtifactKind.SHARD_SET:
+                raise LocalError("data have no tensors")
 
     @cached_property
     def outer_schema(self) -> Schema:

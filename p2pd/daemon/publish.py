@@ -143,6 +143,8 @@ class PublishRequest:
     outer: OuterSettings = OuterSettings()
     workload_paths: tuple[Path, ...] = ()
     """Directories searched for the workload's module before all others."""
+    data: tuple[Path, ...] = ()
+    """Directories of shard files."""
     log: Callable[[str], None]
     """Gets each line that the workload prints."""
 
@@ -252,6 +254,7 @@ async def _build(request: PublishRequest, store: FileBlobStore) -> tuple[Workloa
         module=request.revision.workload,
         config=request.revision.config,
         paths=request.workload_paths,
+        data=request.data,
     )
     worker = WorkerProcess(settings, store, request.log)
     built: tuple[WorkloadInfo, Manifest] | P2pError

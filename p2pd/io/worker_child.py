@@ -45,6 +45,8 @@ class WorkerSettings:
     """JSON object handed to build(config)."""
     paths: tuple[Path, ...] = ()
     """Directories searched for the module before all others."""
+    data: tuple[Path, ...] = ()
+    """Directories with shard files of data sets."""
     own: Path | None = None
     """The trainer's directory, for what must survive its process."""
     threads: int = 1
@@ -221,4 +223,6 @@ def _command(settings: WorkerSettings, requests: int, answers: int) -> list[str]
     command += ["--memory-bytes", str(settings.memory_bytes or 0)]
     for path in settings.paths:
         command += ["--path", str(path)]
+    for path in settings.data:
+        command += ["--data", str(path.absolute())]
     return command

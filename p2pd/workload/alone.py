@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
+from p2pd.workload.places import data_in
 from p2pd.workload.source import failure_line, show_traceback, source_files
 
 
@@ -25,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--threads", type=int, default=1, help="threads of torch")
     parser.add_argument("--traceback", action="store_true", help="show where the code failed")
     parser.add_argument("--path", action="append", default=[], help="directory of workloads")
+    parser.add_argument("--data", action="append", default=[], help="directory of shard files")
     options = parser.parse_args(arguments)
     sys.path[:0] = options.path
     lines = _take_standard_output()
@@ -40,13 +42,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from p2pd.workload.local import train_alone  # noqa: PLC0415
 
         torch.set_num_threads(options.threads)
-        result = train_alone(
-            options.module,
-            json.loads(options.config),
-            samples=options.samples,
-            every=options.every,
-            report=lambda point: say("point", dataclasses.asdict(point)),
-        )
+        with data_in(tuple(map(Path, options.data))):
+            result = train_alone(
+                options.module,
+                json.loads(options.config),
+                samples=options.samples,
+                every=options.every,
+                report=lambda point: say("point", dataclasses.asdict(point)),
+            )
     except BaseException as error:  # noqa: BLE001 - around the user's code, which may raise anything
         if options.traceback:
             show_traceback(error, files)

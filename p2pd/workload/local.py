@@ -15,6 +15,7 @@ from p2pd.core.permutation import shard_at
 from p2pd.errors import WorkloadError
 from p2pd.workload.answers import described, evaluated_of, trained_of
 from p2pd.workload.contract import Lease
+from p2pd.workload.pipelines import leased
 from p2pd.workload.session import build_workload
 
 SEED_BITS = 64
@@ -80,7 +81,8 @@ def train_alone(
     for stretch in _stretches(train_samples, samples, every, chance):
         size = len(stretch)
         lease = Lease(stretch, steps, chance.getrandbits(SEED_BITS), _never)
-        trained = trained_of(workload.train(lease), size)
+        with leased(workload.pipeline, lease):
+            trained = trained_of(workload.train(lease), size)
         done, steps = done + trained.samples, steps + trained.steps
         measure(done, steps, trained.loss)
     return AloneResult(metric, higher_is_better, train_samples, tuple(points))

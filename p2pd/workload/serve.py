@@ -20,6 +20,7 @@ from p2pd.errors import WorkloadError
 from p2pd.subreaper import keep
 from p2pd.tensors.frames import read_frame, write_frame
 from p2pd.workload.contract import Cancelled
+from p2pd.workload.places import data_in
 from p2pd.workload.protocol import (
     LIMIT_BYTES,
     Answer,
@@ -135,6 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--parent", type=int, required=True, help="process id of the daemon")
     parser.add_argument("--memory-bytes", type=int, default=0, help="limit; 0 for none")
     parser.add_argument("--path", action="append", default=[], help="directory of workloads")
+    parser.add_argument("--data", action="append", default=[], help="directory of shard files")
     options = parser.parse_args(arguments)
     pipes = options.requests, options.answers
     keep(options.parent, pipes)
@@ -144,7 +146,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # Not the address space: torch and CUDA reserve far more of it than they ever use.
         resource.setrlimit(resource.RLIMIT_DATA, (options.memory_bytes, options.memory_bytes))
     sys.path[:0] = options.path
-    Server(options.requests, options.answers).run()
+    with data_in(tuple(map(Path, options.data))):
+        Server(options.requests, options.answers).run()
 
 
 if __name__ == "__main__":

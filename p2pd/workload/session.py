@@ -31,6 +31,7 @@ from p2pd.workload.ahead import OwnSteps
 from p2pd.workload.contract import Lease, Pause, Workload
 from p2pd.workload.heads import read_head, write_state
 from p2pd.workload.inner import InnerState
+from p2pd.workload.pipelines import leased
 from p2pd.workload.protocol import BuildCall, Done, EvaluateCall, InitialCall, TrainCall
 from p2pd.workload.source import find_build, source_digest
 from p2pd.workload.state import require
@@ -86,9 +87,9 @@ class Session:
         if kept.inner is not None:
             kept.inner.enter(job.height)
         samples = leased_samples(job, self._workload.train_samples)
-        leased = len(samples)
         lease = Lease(samples, job.progress.steps, job.seed, pause)
-        trained = answers.trained_of(self._workload.train(lease), leased)
+        with leased(self._workload.pipeline, lease):
+            trained = answers.trained_of(self._workload.train(lease), len(samples))
         output = Output(Path(os.fsdecode(call.output)), Path(os.fsdecode(call.base)), own)
         end = self._state(self._workload)
         manifest = write(output, job, self._schema, end, start)

@@ -1,7 +1,7 @@
 """Reference workload: real handwritten digits, 8x8 pixels, that come with scikit-learn.
 
 1437 images train, 360 validate; the split never changes. Config keys, all optional: lr, batch,
-hidden, seed. Source: UCI ML hand-written digits, in scikit-learn's datasets/data/digits.csv.gz.
+hidden, seed, data. Source: UCI ML hand-written digits, in scikit-learn's datasets/data/digits.csv.gz.
 """
 
 import gzip
@@ -19,7 +19,7 @@ from torch.optim import SGD
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader, Subset, TensorDataset
 
-from p2pd import Learner, Workload, from_loaders
+from p2pd import Learner, Sharded, Workload, from_loaders
 from p2pd.errors import WorkloadError
 from p2pd.workloads.settings import LEAST, parse
 
@@ -33,6 +33,9 @@ HALF_LIFE_STEPS = 200
 """The learning rate halves in so many steps: heads that are averaged jump about otherwise."""
 
 
+Digits = Subset[tuple[torch.Tensor, ...]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DigitsConfig:
     lr: float = 0.1
@@ -43,6 +46,9 @@ class DigitsConfig:
     """Width of the hidden layer; positive."""
     seed: int = 0
     """Of the initial weights."""
+    data: str = ""
+    """Id of these digits in shard files, as p2pd data shard prints it: they are then fetched by lease, and scikit-learn
+    is not needed."""
 
 
 def build(config: Mapping[str, object]) -> Workload:
@@ -52,7 +58,7 @@ def build(config: Mapping[str, object]) -> Workload:
     )
     optimizer = SGD(model.parameters(), lr=settings.lr, momentum=0.9)
     scheduler = LambdaLR(optimizer, rate)
-    train, valid = data()
+    train, valid = sharded(settings.data) if settings.data else data()
     return from_loaders(
         Learner(model, optimizer, scheduler, loss=functional.cross_entropy),
         DataLoader(train, batch_size=settings.batch, shuffle=True),
@@ -68,7 +74,20 @@ def rate(step: int) -> float:
     return float(warm_up * 0.5 ** (step / HALF_LIFE_STEPS))
 
 
-def data() -> tuple[Subset[tuple[torch.Tensor, ...]], Subset[tuple[torch.Tensor, ...]]]:
+def training() -> Digits:
+    """The training set, for `p2pd data shard`."""
+    return data()[0]
+
+
+def validation() -> Digits:
+    return data()[1]
+
+
+def sharded(name: str) -> tuple[Sharded, Sharded]:
+    return Sharded(name, "train"), Sharded(name, "valid")
+
+
+def data() -> tuple[Digits, Digits]:
     """Training and validation set: pairs of pixels from 0 to 1 and the digit."""
     with gzip.open(_file()) as lines:
         table = np.loadtxt(lines, delimiter=",", dtype=np.float32)

@@ -8,6 +8,7 @@ from p2pd.core.encoding import encode
 from p2pd.core.ids import ArtifactId, NetworkId
 from p2pd.core.revision import MAX_PLAN_SHARDS, Canary, DataSpec, Schedule
 from p2pd.core.work import MergeRule, OuterRule, Schema, TensorSpec
+from p2pd.errors import LocalError
 from tests.core.builders import SETTING
 
 SOUND = SETTING.revision
@@ -131,10 +132,13 @@ def test_only_momentum_keeps_state() -> None:
     assert [OuterRule(*rule).keeps_state for rule in rules] == [False, False, True, True]
 
 
-def test_each_kind_of_artifact_has_its_tensors() -> None:
+def test_each_kind_of_artifact_has_its_tensors_and_data_have_none() -> None:
     tensors = (TensorSpec("mean", "F32", (3,), True), TensorSpec("weight", "BF16", (4,), False))
     revision = replace(SOUND, schema=Schema(tensors), codec="int8")
-    kinds = {kind: revision.schema_of(kind).tensors for kind in ArtifactKind}
+    kinds = {kind: revision.schema_of(kind).tensors for kind in list(ArtifactKind)[:3]}
+    for data in (ArtifactKind.SHARD, ArtifactKind.SHARD_SET):
+        with pytest.raises(LocalError, match="no tensors"):
+            revision.schema_of(data)
     assert kinds[ArtifactKind.HEAD] == tensors
     assert [tensor.name for tensor in kinds[ArtifactKind.UPDATE]] == [
         "mean",

@@ -132,6 +132,8 @@ NOT_FROM_OUTSIDE = {
     "p2pd.node.chronicle._height": "the same",
     "p2pd.node.lineage.tally": "choices in a certified decision",
     "p2pd.cli.verify._blobs": "names of files, matched before",
+    "p2pd.core.revision.shard_set": "the same of an id",
+    "p2pd.workload.sharded.__init__": "the same of an id",
     "p2pd.core.permutation._feistel": "a hash",
     "p2pd.core.trainer.": "a hash",
     "p2pd.node.relays._lot": "a hash",

@@ -1,3 +1,4 @@
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -11,7 +12,9 @@ from p2pd.core.artifact import ArtifactKind, manifest_of
 from p2pd.core.ids import ArtifactId
 from p2pd.core.work import EvaluateJob, Progress, TrainJob
 from p2pd.errors import WorkloadError
+from p2pd.io.shard_writer import Source, write_set
 from p2pd.tensors.files import TensorFile, write_artifact
+from p2pd.workload.places import data_in
 from p2pd.workload.protocol import BuildCall, Done, EvaluateCall, InitialCall, TrainCall
 from p2pd.workload.session import Session, leased_samples, millionths, private_samples
 
@@ -84,6 +87,29 @@ def test_an_update_carries_values_not_differences(tmp_path: Path) -> None:
     ]
     assert before.tensors == after.tensors
     assert all(0 < distance < 1 for distance in moved)
+
+
+def test_the_pipeline_is_told_of_the_lease_before_and_after(tmp_path: Path) -> None:
+    """Sharded data give nothing outside of it: evaluation may look anywhere again."""
+    from p2pd.workload.sharding import records_of_named  # noqa: PLC0415
+
+    records = list(records_of_named("p2pd.workloads.digits:training"))
+    valid = list(records_of_named("p2pd.workloads.digits:validation"))
+    shards = write_set(
+        tmp_path / "set", {"train": Source("train", records), "valid": Source("valid", valid)}, 32
+    )
+    config = json.dumps({"hidden": 8, "seed": 4, "data": shards.id.hex()})
+    with data_in([tmp_path / "set"]):
+        session = Session(BuildCall(DIGITS.module, config, 1))
+    for name in ("train-000001.shard", "train-000002.shard"):  # not leased: never looked at
+        (tmp_path / "set" / name).unlink()
+    base = initial(session, tmp_path / "base")
+    mine = train(session, base, tmp_path / "mine")
+    assert mine.manifest == train(Session(DIGITS), base, tmp_path / "theirs").manifest
+    with pytest.raises(WorkloadError, match=r"sample \d+ of split train is not here"):
+        train(session, base, tmp_path / "other", job(shards=(1,), seed=0))
+    assert session.info().data.kind == "sharded"
+    assert session.info().data.descriptor == shards.id.hex()
 
 
 def test_a_head_of_another_shape_is_refused_by_name(tmp_path: Path) -> None:
