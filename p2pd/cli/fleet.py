@@ -12,7 +12,7 @@ from p2pd.daemon.fleet import STOPPED
 from p2pd.daemon.fleet import down as stop
 from p2pd.daemon.fleet import status as statuses
 from p2pd.daemon.fleet import up as start
-from p2pd.status.pictures import printable
+from p2pd.errors import printable
 
 app = group()
 

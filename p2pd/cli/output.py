@@ -7,7 +7,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from p2pd.status.pictures import printable
+from p2pd.errors import printable
 
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON for scripts.")]
 

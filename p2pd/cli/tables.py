@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from p2pd.status.pictures import printable
+from p2pd.errors import printable
 
 PIPE_COLUMNS = 160
 """Where there is no screen, nothing need be cut."""

@@ -13,9 +13,8 @@ from typing import TextIO
 
 from p2pd.config.node import LogSettings
 from p2pd.daemon.folding import Folding
-from p2pd.errors import StoreError
+from p2pd.errors import StoreError, printable
 from p2pd.io.durable import storing
-from p2pd.status.pictures import printable
 
 
 class TextLines(logging.Formatter):

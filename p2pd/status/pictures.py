@@ -1,4 +1,4 @@
-"""Numbers and foreign text as they are fit for a screen."""
+"""Numbers as they are fit for a screen."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,11 +11,6 @@ DIM = "bright_black"
 FIGURE_DIGITS = 6
 FAR = 4
 """Median deviations from the median."""
-
-
-def printable(text: str) -> str:
-    """Text from others as one harmless line: no control characters reach the terminal."""
-    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def bar(share: float, columns: int, mark: float | None = None) -> str:

@@ -9,8 +9,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from p2pd.errors import RemoteError
-from p2pd.status.pictures import printable
+from p2pd.errors import RemoteError, printable
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 

@@ -39,7 +39,7 @@ def test_a_node_that_ended_has_its_last_words_said(fleet: Path) -> None:
     out = p2pd("fleet", "status", fleet).out.splitlines()
     assert out[-2:] == [
         "seed1 is not running: 12:00:00 INFO    p2pd: left",
-        "viewer1 is not running: workload spirals here has the ?[2J digest 7",
+        "viewer1 is not running: workload spirals here has the \\x1b[2J digest 7",
     ]
     assert "why" not in out[0]
     rows = p2pd("fleet", "status", fleet, "--json").json

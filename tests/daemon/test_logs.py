@@ -36,7 +36,7 @@ def test_a_message_is_one_line_whatever_others_wrote_into_it(tmp_path: Path) -> 
     start_logging(path, LogSettings())
     log.info("peer says %s", "bye\n12:00:00 ERROR   p2pd: all is lost\x1b[2J")
     (line,) = path.read_text().splitlines()
-    assert line.endswith("p2pd.tests: peer says bye?12:00:00 ERROR   p2pd: all is lost?[2J")
+    assert line.endswith("p2pd.tests: peer says bye\\n12:00:00 ERROR   p2pd: all is lost\\x1b[2J")
 
 
 def test_json_lines_are_json_and_keep_the_traceback(tmp_path: Path) -> None:

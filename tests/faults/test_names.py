@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from p2pd.core.ids import ArtifactId
-from p2pd.status.pictures import printable
+from p2pd.errors import printable
 from tests.io.blob_bench import Bench, content, run
 
 HOSTILE = [b"../../x", b"/etc/x", b"a\0b", b"x" * 5000, b"", b"tmp-1", b"\xff" * 32]
@@ -33,4 +33,4 @@ def test_i08_no_id_that_a_peer_asks_for_becomes_a_path_outside_the_store(
 
 
 def test_what_others_write_moves_no_cursor() -> None:
-    assert printable("a\x1b[2Jb\x9bc\r\nd\u202ee") == "a?[2Jb?c??d?e"
+    assert printable("a\x1b[2Jb\x9bc\r\nd\u202ee") == r"a\x1b[2Jb\x9bc\r\nd\u202ee"

@@ -1,5 +1,6 @@
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
@@ -141,6 +142,18 @@ def test_on_24_lines_of_80_columns_the_height_and_its_decisions_are_whole() -> N
     assert text.count("╭") == text.count("╰") == 3
 
 
+def shown(controller: int, process: subprocess.Popen[bytes], before: str) -> str:
+    """What comes next on the screen of a process; fails where it has ended and nothing more comes."""
+    end = os.pidfd_open(process.pid)
+    try:
+        ready, _, _ = select.select([controller, end], [], [])
+    finally:
+        os.close(end)
+    if controller not in ready:
+        raise AssertionError(f"it ended: {before}")
+    return os.read(controller, READ_BYTES).decode(errors="replace")
+
+
 @pytest.mark.parametrize("way", ["\x1b[A\x1bOBxq", "\x03", "SIGTERM"])
 def test_the_terminal_is_left_as_it_was(tmp_path: Path, way: str) -> None:
     controller, terminal = pty.openpty()
@@ -156,14 +169,14 @@ def test_the_terminal_is_left_as_it_was(tmp_path: Path, way: str) -> None:
     ) as process:
         said = ""
         while "trying again" not in said:
-            said += os.read(controller, READ_BYTES).decode(errors="replace")
+            said += shown(controller, process, said)
         assert termios.tcgetattr(terminal) != before
         if way == "SIGTERM":
             process.send_signal(signal.SIGTERM)
         else:
             os.write(controller, way.encode())
         while ALTERNATE_OFF not in said:
-            said += os.read(controller, READ_BYTES).decode(errors="replace")
+            said += shown(controller, process, said)
         assert process.wait() == (128 + signal.SIGTERM if way == "SIGTERM" else 0)
     assert termios.tcgetattr(terminal) == before
     assert "Traceback" not in said

@@ -1,6 +1,6 @@
 import pytest
 
-from p2pd.status.pictures import Spark, bar, clock, duration, figure, printable, size, spark
+from p2pd.status.pictures import Spark, bar, clock, duration, figure, size, spark
 
 
 @pytest.mark.parametrize(
@@ -58,10 +58,6 @@ def test_a_duration_is_short(seconds: float, said: str) -> None:
 )
 def test_a_size_is_short(count: int, said: str) -> None:
     assert size(count) == said
-
-
-def test_control_characters_do_not_reach_the_terminal() -> None:
-    assert printable("a\x1b[2Jb\nc\x07é●") == "a?[2Jb?c?é●"
 
 
 @pytest.mark.parametrize(

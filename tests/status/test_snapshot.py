@@ -28,7 +28,7 @@ def test_a_number_that_is_none_becomes_null(value: float) -> None:
 def test_what_a_peer_calls_itself_cannot_steer_the_terminal() -> None:
     peer = replace(busy().peers[0], roles=("trainer\x1b[2J",), address="evil\r\nhost:1")
     found = from_json(to_json(replace(busy(), peers=(peer,)))).peers[0]
-    assert (found.roles, found.address) == (("trainer?[2J",), "evil??host:1")
+    assert (found.roles, found.address) == (("trainer\\x1b[2J",), "evil\\r\\nhost:1")
 
 
 def _drop(data: Any) -> None:
