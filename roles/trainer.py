@@ -33,8 +33,9 @@ class TrainerRole:
         self._told = Seldom(TOLD_EVERY_S)
 
     def start(self, now_s: float) -> list[Effect]:
-        self._machine.previous = self._services.decision
-        return self._machine.resume(self._services.own_objects())
+        decision = self._machine.previous = self._services.decision
+        before = self._services.decision_at(max(0, decision.height - 1))
+        return self._machine.resume(self._services.own_objects(), before)
 
     def handle(self, event: object, now_s: float) -> list[Effect]:
         return self._machine.handle(cast("Event", event), now_s)

@@ -63,8 +63,8 @@ class Task:
     base: ArtifactId
     plan: DecisionId | None
     """The decision that dealt it; None while it is only reserved."""
-    job: TrainJob | None = None
-    """Set once it is trained."""
+    job: TrainJob
+    started: bool = False
     result: TrainResult | None = None
 
 
@@ -85,18 +85,47 @@ class Trainer:
     """The reserved lease failed: it is tried again as a lease of its own plan."""
     out: list[Effect] = field(default_factory=list)
 
-    def resume(self, own: tuple[Signed[object], ...]) -> list[Effect]:
-        """The first call after a start. own is what this node published for the open windows before."""
-        plan = self.previous.state.plan
-        for one in sorted(own, key=lambda one: one.scope.height):
-            if isinstance(one.content, Update | Release) and one.scope.height == plan.height:
-                self.done = plan.height
+    def resume(
+        self, own: tuple[Signed[object], ...], before: Decision | None = None
+    ) -> list[Effect]:
+        """The first call after a start.
+
+        own is what this node published for the open windows; before: the decision before the last one.
+        """
+        now, own = self.previous, tuple(sorted(own, key=lambda one: one.scope.height))
+        if before is not None and self._was_ahead(own, before):
+            self.previous = before
+            self._recall(own)
+            self._begin()
+            self.out.clear()
+            self._on_adopted(now)
+            if self.task is not None:
+                self.out.append(FetchBase(self.task.base))
+        else:
+            self._recall(own)
+            self._enter()
+        return self._flush()
+
+    def _recall(self, own: tuple[Signed[object], ...]) -> None:
+        height = self.previous.state.plan.height
+        for one in own:
+            if isinstance(one.content, Update | Release) and one.scope.height == height:
+                self.done = height
             if isinstance(one.content, Update):
                 self.steps_ahead = one.content.steps
                 if self._is_open(one.scope.height):
                     self.undecided[one.scope.height] = one.content.base
-        self._enter()
-        return self._flush()
+
+    def _was_ahead(self, own: tuple[Signed[object], ...], before: Decision) -> bool:
+        """It had published in time for the last decision, and so gone on with what was reserved before that came."""
+        height = before.state.plan.height
+        told = [one.scope.height for one in own if isinstance(one.content, Update | Release)]
+        return (
+            self.setting.revision.schedule.lookahead > 0
+            and self.previous.header.previous == before.id
+            and told[-1:] == [height]
+            and not self._is_open(height)
+        )
 
     def handle(self, event: Event, now_s: float) -> list[Effect]:
         match event:
@@ -139,7 +168,7 @@ class Trainer:
 
     @property
     def training(self) -> bool:
-        return self.task is not None and self.task.job is not None and self.task.result is None
+        return self.task is not None and self.task.started and self.task.result is None
 
     def _on_adopted(self, decision: Decision) -> None:
         self.previous, self.tried = decision, False
@@ -191,39 +220,39 @@ class Trainer:
         if self.task is not None or lease is None:
             return
         if not self.published:
-            self.task = Task(plan.height, lease.shards, plan.base, self.previous.id)
+            self.task = self._task(plan.height, lease.shards, self.previous.id)
         elif lease.reserved and plan.height in self.undecided and not self.tried:
-            self.task = Task(plan.height + 1, lease.reserved, plan.base, None)
+            self.task = self._task(plan.height + 1, lease.reserved, None)
         else:
             return
         self.out.append(FetchBase(plan.base))
 
     def _on_base(self, artifact: ArtifactId, here: bool) -> None:
         task = self.task
-        if task is None or artifact != task.base or task.job is not None:
+        if task is None or artifact != task.base or task.started:
             return
         if not here:
             self._fail(task, "the base head could not be fetched")
             return
-        task.job = self._job(task)
+        task.started = True
         self.out.append(Train(task.job))
 
-    def _job(self, task: Task) -> TrainJob:
+    def _task(self, height: int, shards: tuple[int, ...], plan: DecisionId | None) -> Task:
         revision, state = self.setting.revision, self.previous.state
-        schedule, progress = revision.schedule, state.progress
+        schedule, progress, base = revision.schedule, state.progress, state.plan.base
         seed = state.plan.seed[:8]
-        if task.plan is None:
+        if plan is None:
             progress = replace(progress, steps=progress.steps + self.steps_ahead)
             seed = state.plan.seed[8:16]
         carry = [
-            height
-            for height, base in sorted(self.undecided.items())
-            if schedule.reconcile == "rebase" or base == task.base
+            before
+            for before, start in sorted(self.undecided.items())
+            if schedule.reconcile == "rebase" or start == base
         ]
-        return TrainJob(
-            height=task.height,
-            base=task.base,
-            shards=task.shards,
+        job = TrainJob(
+            height=height,
+            base=base,
+            shards=shards,
             shard_samples=revision.data.shard_samples,
             progress=progress,
             seed=int.from_bytes(seed),
@@ -232,6 +261,7 @@ class Trainer:
             carry=tuple(carry),
             remember=REMEMBERED if schedule.lookahead else 0,
         )
+        return Task(height, shards, base, plan, job)
 
     def _on_trained(self, event: Trained) -> None:
         task = self.task

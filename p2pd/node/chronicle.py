@@ -138,8 +138,11 @@ class Chronicle:
         await self._ledger.commit([Write(Table.OBJECTS, key, dump(signed))])
 
     def own(self, height: int, author: PublicKey) -> tuple[Signed[Any], ...]:
-        rows = self._ledger.scan(Table.OBJECTS, place(self._revision, height))
-        objects = [self._opened(data) for _, data in rows]
+        """What was said of the open height; with lookahead also of the one before: its updates may still be decided."""
+        objects = []
+        for place_of in range(max(0, height - self._lookahead), height + 1):
+            rows = self._ledger.scan(Table.OBJECTS, place(self._revision, place_of))
+            objects += [self._opened(data) for _, data in rows]
         return tuple(one for one in objects if one.author == author)
 
     async def save_reports(self) -> None:

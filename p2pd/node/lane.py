@@ -115,15 +115,11 @@ class Lane:
         return self.chronicle.votes(self.pool.height)
 
     def own_objects(self) -> tuple[Signed[Any], ...]:
-        found: tuple[Signed[Any], ...] = ()
-        for height in self._open_heights():
-            found += self.chronicle.own(height, self.key)
-        return found
+        return self.chronicle.own(self.pool.height, self.key)
 
-    def _open_heights(self) -> range:
-        """With lookahead the updates of the window before may still be decided."""
-        first = self.pool.height - self.setting.revision.schedule.lookahead
-        return range(max(0, first), self.pool.height + 1)
+    def decision_at(self, height: int) -> Decision | None:
+        record = self.chronicle.record(height)
+        return None if record is None else record.decision
 
     async def remember_votes(self, height: int, state: bytes) -> None:
         await self.chronicle.remember_votes(height, state)

@@ -31,6 +31,10 @@ class Services(Protocol):
         """The last one adopted."""
         ...
 
+    def decision_at(self, height: int) -> Decision | None:
+        """One that was adopted here; None where this node has leapt over it."""
+        ...
+
     @property
     def math(self) -> Math: ...
 

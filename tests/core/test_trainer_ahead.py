@@ -208,6 +208,27 @@ def test_i10_after_a_restart_it_carries_what_was_late_as_well() -> None:
     assert desk.job == ahead
 
 
+def test_i10_after_a_restart_it_takes_up_again_what_it_went_on_with_before_the_decision() -> None:
+    desk = Desk()
+    desk.trained()
+    ahead, own = desk.job, tuple(desk.said)
+    second = decide(FIRST, ME, OTHER)
+    desk.adopt(second)
+    assert desk.job == ahead
+    desk.machine = Trainer(AHEAD, ME.peer, desk.machine.sign, second)
+    desk.said, desk.job = [], None
+    desk.take(desk.machine.resume(own, FIRST))
+    assert (desk.said, desk.job) == ([], ahead)
+    desk.trained(b"ahead")
+    (update,) = desk.updates()
+    assert (update.plan, update.base) == (second.id, FIRST.head)
+    # And what it has published since is not done again.
+    desk.machine = Trainer(AHEAD, ME.peer, desk.machine.sign, second)
+    later = desk.job
+    desk.take(desk.machine.resume((*own, *desk.said), FIRST))
+    assert desk.job == later
+
+
 def test_i10_what_was_decided_meanwhile_is_not_carried_after_a_restart() -> None:
     desk = Desk()
     desk.trained()

@@ -105,6 +105,9 @@ class Desk:
     def stored_votes(self) -> bytes | None:
         return None
 
+    def decision_at(self, height: int) -> None:
+        return None
+
     def own_objects(self) -> tuple[Signed[Any], ...]:
         return ()
 
