@@ -4,3 +4,15 @@
 def counted(count: int, noun: str, form: str = "") -> str:
     """`1 fleet`, `0 fleets`, and with form `,` also `2,000 fleets`. Of nouns that only take an s."""
     return f"{count:{form}} {noun}" if count == 1 else f"{count:{form}} {noun}s"
+
+
+def size(count: int) -> str:
+    """Bytes in powers of ten, in a few characters."""
+    if count < 1000:
+        return f"{count} B"
+    value = float(count)
+    for unit in ("kB", "MB", "GB"):
+        value /= 1000
+        if value < 999.5:
+            return f"{value:.1f} {unit}" if value < 9.95 else f"{value:.0f} {unit}"
+    return f"{value / 1000:.1f} TB"

@@ -12,6 +12,7 @@ from typing import TypeVar
 import trio
 
 from p2pd.core.artifact import ArtifactKind, Manifest
+from p2pd.core.backoff import DOUBLINGS_MAX
 from p2pd.core.codecs import update_schema
 from p2pd.core.encoding import decode, encode
 from p2pd.core.ids import ArtifactId
@@ -45,6 +46,13 @@ from p2pd.workload.protocol import (
 
 __all__ = ["WorkerProcess", "WorkerSettings"]
 
+DEADLINES = {
+    Call.BUILD: "build_s",
+    Call.INITIAL: "build_s",
+    Call.TRAIN: "train_s",
+    Call.EVALUATE: "evaluate_s",
+}
+"""The settings that say how long each call may take."""
 FAILURE_CHARACTERS = 2000
 """Of what a process may say of a failure."""
 
@@ -64,6 +72,9 @@ class WorkerProcess:
         self._lock = trio.Lock()
         self._info: WorkloadInfo | None = None
         self._number = 0
+        self._failures = 0
+        """In a row: a workload that fails again and again is not built again at once."""
+        self._rest_until_s = 0.0
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serves calls until cancelled. In the main thread: the process dies with its thread."""
@@ -133,6 +144,8 @@ class WorkerProcess:
         """A process that has built the workload."""
         if self._nursery is None:
             raise LocalError("the worker is not running")
+        if self._child is None or self._child.ended.is_set() or self._child.info is None:
+            await trio.sleep_until(self._rest_until_s)
         if self._child is None or self._child.ended.is_set():
             try:
                 self._child = Child(self._settings, self._log)
@@ -152,29 +165,49 @@ class WorkerProcess:
         return child.info
 
     async def _call(self, call: Call, content: object, deadline_s: float) -> bytes:
+        """What the process that is there answers, which must be that it is done."""
+        try:
+            body = await self._ask(call, content, deadline_s)
+        except WorkloadError:
+            self._failed()
+            raise
+        if call in (Call.TRAIN, Call.EVALUATE):  # building alone shows little
+            self._failures = 0
+        return body
+
+    def _failed(self) -> None:
+        settings, more = self._settings, min(self._failures, DOUBLINGS_MAX)
+        rest_s = min(settings.rest_most_s, settings.rest_s * 2.0 ** (more - 1)) if more else 0.0
+        self._failures += 1
+        self._rest_until_s = trio.current_time() + rest_s
+        if self._child is not None:
+            self._child.info = None
+
+    async def _ask(self, call: Call, content: object, deadline_s: float) -> bytes:
         """Asks the process that is there, and waits for its answer or its end."""
         child = self._child
         assert child is not None  # callers hold the lock, after _ready
         self._number += 1
         answer: Answer | None = None
-        killed = False
+        late = ""
+        limit_ms = round((deadline_s + self._settings.grace_s / 2) * 1000)
         try:
             with trio.move_on_after(deadline_s):
-                await self._send(child, Request(self._number, call, encode(content)))
+                request = Request(self._number, call, encode(content), limit_ms)
+                await self._send(child, request)
                 answer = await child.answer(self._number)
         finally:
             if answer is None and not child.ended.is_set():  # cancelled, or past the deadline
                 with trio.CancelScope(shield=True):
-                    killed = await self._call_off(child, self._number)
+                    late = await self._call_off(child, self._number)
         if answer is None:
+            key = DEADLINES[call]
             raise WorkloadError(
-                f"{call.name.lower()} passed its deadline of {deadline_s:g} s"
-                + (" and did not stop: its process was killed" if killed else "")
-                + ": raise it in [worker], or have it do less"
+                f"{call.name.lower()} passed its deadline of {deadline_s:g} s{late}: raise worker.{key},"
+                " or have it do less"
             )
         if answer.outcome == Outcome.DONE:
             return answer.body
-        child.info = None
         raise WorkloadError(printable(_parse(Failure, answer.body).message)[:FAILURE_CHARACTERS])
 
     async def _send(self, child: Child, request: Request) -> None:
@@ -184,17 +217,26 @@ class WorkerProcess:
         if scope.cancelled_caught:
             await child.kill("it did not read its requests", self._settings.grace_s)
 
-    async def _call_off(self, child: Child, number: int) -> bool:
-        """Has a call stopped between two steps, else by force: whether it took force."""
+    async def _call_off(self, child: Child, number: int) -> str:
+        """Has a call stopped between two steps, else by force: how far it was, and what it did."""
         answer: Answer | None = None
         with trio.move_on_after(self._settings.grace_s), suppress(WorkloadError):
             await child.send(Request(number, Call.CANCEL, b""))
             answer = await child.answer(number)
+        if child.ended.is_set():
+            return " and ended"
+        seen = child.seen()
+        far = f" after {counted(seen.steps, 'step')}" if seen.steps else ""
         if answer is None:
+            doing = "waiting for the data loader" if seen.in_loader else "in one step"
+            far += (
+                f", {doing} for {seen.since_s:.0f} s{child.place(seen)}, and its process was killed"
+            )
             await child.kill("it did not stop when told to", self._settings.grace_s)
-        elif answer.outcome == Outcome.FAILED:
+            return far
+        if answer.outcome == Outcome.FAILED:
             child.info = None
-        return answer is None
+        return far
 
 
 def _parse(kind: type[T], data: bytes) -> T:

@@ -18,8 +18,9 @@ import trio
 from p2pd.core.encoding import decode, encode
 from p2pd.core.work import WorkloadInfo
 from p2pd.errors import RemoteError, UnreachableError, WorkloadError, printable
-from p2pd.io.endings import ending
+from p2pd.io.endings import Watch, place_of
 from p2pd.io.frames import read_frame, write_frame
+from p2pd.workload.page import Seen, look, new_page
 from p2pd.workload.protocol import LIMIT_BYTES, Answer, Request
 
 ANSWERS = 16
@@ -60,6 +61,9 @@ class WorkerSettings:
     evaluate_s: float = 180.0
     grace_s: float = 5.0
     """How long a call that is no longer wanted may take to stop before the process is killed."""
+    rest_s: float = 1.0
+    """Pause before the workload is built again after its second failure in a row; it doubles with each further one."""
+    rest_most_s: float = 60.0
 
 
 class Child:
@@ -69,11 +73,13 @@ class Child:
         self.info: WorkloadInfo | None = None
         self.ended = trio.Event()
         self._module = settings.module
+        self._watch = Watch.over(settings.module)
         self._log = log
         self._last_line = ""
         self._killed_why = ""
         self._cause = ""
-        self._exited = False
+        self._gone = trio.Event()
+        self._page = new_page()
         request_read, request_write = os.pipe()
         answer_read, answer_write = os.pipe()
         log_read, log_write = os.pipe()
@@ -86,11 +92,11 @@ class Child:
             # Not trio.open_process: it starts from a helper thread, and when that thread ends, the
             # kernel takes it for the death of the parent and kills the child.
             self._process = subprocess.Popen(
-                _command(settings, request_read, answer_write),
+                _command(settings, request_read, answer_write, self._page),
                 stdin=subprocess.DEVNULL,
                 stdout=log_write,
                 stderr=log_write,
-                pass_fds=(request_read, answer_write),
+                pass_fds=(request_read, answer_write, self._page),
                 start_new_session=True,
                 env={**os.environ, **variables},
             )
@@ -105,7 +111,7 @@ class Child:
                 nursery.start_soon(self._carry_answers)
                 nursery.start_soon(self._carry_output)
                 await self._exit()
-                self._exited = True
+                self._gone.set()
                 self._kill_group()  # what it has started itself, where its keeper did not see to it
                 nursery.cancel_scope.deadline = trio.current_time() + DRAIN_S
         finally:
@@ -123,6 +129,14 @@ class Child:
             if answer.number == number:
                 return answer
         raise WorkloadError(self._cause)
+
+    def seen(self) -> Seen:
+        """How far its call is; to be asked while it has not been reaped."""
+        return look(self._page)
+
+    def place(self, seen: Seen) -> str:
+        """` at FILE:LINE` of the user's code."""
+        return place_of(seen.frames, self._module)
 
     async def kill(self, why: str, patience_s: float) -> None:
         self._killed_why = self._killed_why or why
@@ -159,13 +173,13 @@ class Child:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     async def _reap(self) -> None:
-        if not self._exited:
+        if not self._gone.is_set():
             self._killed_why = self._killed_why or "its daemon is stopping"
             self._end_all()
             with trio.move_on_after(KEEPER_S):
                 await self._exit()
-                self._exited = True
-        if not self._exited:
+                self._gone.set()
+        if not self._gone.is_set():
             self._kill_group()
             await self._exit()
         self._cause = self._describe(self._process.wait())
@@ -173,18 +187,14 @@ class Child:
             log.warning("%s: the next call starts another", self._cause)
         for stream in (self._requests, self._answers, self._output):
             await stream.aclose()
+        os.close(self._page)
         self._put.close()
         self.ended.set()
 
     def _describe(self, code: int) -> str:
+        how = self._watch.describe(code, self.seen().frames)
         if self._killed_why:
             how = f"was killed: {self._killed_why}"
-        elif code == -signal.SIGKILL:
-            how = "was killed (SIGKILL): probably out of memory"
-        elif code < 0:
-            how = f"was ended by {ending(code)}"
-        else:
-            how = f"ended with {ending(code)}"
         said = (
             f"; it last said: {printable(self._last_line)}" if self._last_line and code > 0 else ""
         )
@@ -194,9 +204,16 @@ class Child:
         try:
             while (data := await read_frame(self._answers, LIMIT_BYTES)) is not None:
                 await self._put.send(decode(Answer, data, limit_bytes=LIMIT_BYTES))
+            with trio.move_on_after(DRAIN_S):  # its end closes the pipe as well
+                await self._gone.wait()
+                return
+            self._give_up("it closed the pipe through which it answers")
         except RemoteError as error:
-            self._killed_why = self._killed_why or f"it wrote no answer but other bytes ({error})"
-            self._kill_group()
+            self._give_up(f"it wrote no answer but other bytes ({error})")
+
+    def _give_up(self, why: str) -> None:
+        self._killed_why = self._killed_why or why
+        self._kill_group()
 
     async def _carry_output(self) -> None:
         rest = b""
@@ -217,9 +234,9 @@ class Child:
             self._log(self._last_line)
 
 
-def _command(settings: WorkerSettings, requests: int, answers: int) -> list[str]:
+def _command(settings: WorkerSettings, requests: int, answers: int, page: int) -> list[str]:
     command = [sys.executable, "-u", "-m", "p2pd.workload.serve", "--parent", str(os.getpid())]
-    command += ["--requests", str(requests), "--answers", str(answers)]
+    command += ["--requests", str(requests), "--answers", str(answers), "--page", str(page)]
     command += ["--memory-bytes", str(settings.memory_bytes or 0)]
     for path in settings.paths:
         command += ["--path", str(path)]

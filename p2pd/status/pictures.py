@@ -78,15 +78,3 @@ def clock(seconds: float) -> str:
     if hours < 48:
         return f"{hours}:{minutes:02}:{rest:02}"
     return f"{hours // 24} d {hours % 24} h"
-
-
-def size(count: int) -> str:
-    """Bytes in powers of ten, in a few characters."""
-    if count < 1000:
-        return f"{count} B"
-    value = float(count)
-    for unit in ("kB", "MB", "GB"):
-        value /= 1000
-        if value < 999.5:
-            return f"{value:.1f} {unit}" if value < 9.95 else f"{value:.0f} {unit}"
-    return f"{value / 1000:.1f} TB"

@@ -10,10 +10,10 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from p2pd.core.wording import counted
+from p2pd.core.wording import counted, size
 from p2pd.status.decisions import decisions_table
 from p2pd.status.fitting import FirstThatFits, table
-from p2pd.status.pictures import DIM, bar, clock, figure, size, spark
+from p2pd.status.pictures import DIM, bar, clock, figure, spark
 from p2pd.status.snapshot import (
     LeaseInfo,
     PeerInfo,

@@ -30,6 +30,10 @@ class Call(IntEnum):
     """Empty; the number is that of the call that is no longer wanted."""
 
 
+DESCRIPTORS_LOST = 83
+"""Exit status of a process whose user's code has closed the descriptors that it answers through."""
+
+
 class Outcome(IntEnum):
     DONE = 1
     CANCELLED = 2
@@ -42,6 +46,8 @@ class Request:
     number: int
     call: Call
     body: bytes
+    limit_ms: int = 0
+    """Who has not answered by then is taken to hang; 0 for never."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,11 @@
-"""The worker process: `python -m p2pd.workload.serve --requests FD --answers FD --parent PID`.
+"""The worker process: `python -m p2pd.workload.serve --requests FD --answers FD --page FD --parent PID`.
 
-Reads requests from one inherited pipe and writes answers to another. Standard output and error
-belong to the user's code. Ends when the pipe does, and dies with the daemon, and with it all that the
-user's code has started.
+Reads requests from one inherited pipe and writes answers to another; says how far it is in a page of
+shared memory. Standard output and error belong to the user's code. Ends when the pipe does, and dies with
+the daemon, and with it all that the user's code has started.
 """
 
+import gc
 import os
 import resource
 import select
@@ -20,8 +21,10 @@ from p2pd.errors import WorkloadError
 from p2pd.subreaper import keep
 from p2pd.tensors.frames import read_frame, write_frame
 from p2pd.workload.contract import Cancelled
+from p2pd.workload.page import Page, identity
 from p2pd.workload.places import data_in
 from p2pd.workload.protocol import (
+    DESCRIPTORS_LOST,
     LIMIT_BYTES,
     Answer,
     BuildCall,
@@ -36,6 +39,7 @@ from p2pd.workload.protocol import (
 from p2pd.workload.source import failure_line, show_traceback, source_files
 
 if TYPE_CHECKING:
+    from p2pd.workload.defaults import Defaults
     from p2pd.workload.session import Session
 
 
@@ -44,19 +48,27 @@ FAILURES_MOST = 3
 
 
 class Server:
-    def __init__(self, requests: int, answers: int) -> None:
+    def __init__(self, requests: int, answers: int, page: int) -> None:
         self._requests = requests
         self._answers = answers
+        self._identities = [identity(descriptor) for descriptor in (requests, answers)]
+        self._page = Page(page)
+        self._pid = os.getpid()
         self._session: Session | None = None
         self._failures = 0
         """Leases in a row."""
+        self._untouched: Defaults | None = None
+        """As they were before any of the user's code ran."""
         self._files: tuple[Path, ...] = ()
 
     def run(self) -> None:
         while (request := self._next()) is not None:
             if request.call == Call.CANCEL:
                 continue  # it was for a call that has been answered meanwhile
+            self._page.begin(request.limit_ms / 1000)
             answer = self._answer(request)
+            self._page.end()
+            self._stay_ours()
             write_frame(self._answers, encode(answer))
             if self._session is not None and request.call == Call.TRAIN:
                 self._session.settle()
@@ -66,9 +78,8 @@ class Server:
             body = encode(self._carry_out(request))
         except Cancelled:
             return Answer(request.number, Outcome.CANCELLED, b"")
-        except (SystemExit, KeyboardInterrupt):
-            raise
         except BaseException as error:  # noqa: BLE001 - around the user's code, which may raise anything
+            self._end_copy()
             if not isinstance(error, WorkloadError) or error.__cause__ is not None:
                 show_traceback(error, self._files)  # the way through the user's code
             # A failed step may have spoilt all that the workload holds: it is built again, and goes on from
@@ -79,6 +90,9 @@ class Server:
             return Answer(request.number, Outcome.FAILED, encode(failure))
         finally:
             _flush()
+            if self._session is None:
+                gc.collect()  # models hold themselves, and the next one needs the room
+        self._end_copy()
         return Answer(request.number, Outcome.DONE, body)
 
     def _carry_out(self, request: Request) -> object:
@@ -103,19 +117,35 @@ class Server:
     def _build(self, call: BuildCall) -> "Session":
         self._files = source_files(call.module)
         # Takes seconds, so that a module that is missing is named first.
+        from p2pd.workload.defaults import Defaults  # noqa: PLC0415
         from p2pd.workload.session import Session  # noqa: PLC0415
 
+        self._untouched = self._untouched or Defaults()
+        self._untouched.restore()
         self._session = Session(call, anew=self._failures >= FAILURES_MOST)
         return self._session
 
     def _pause(self, number: int) -> None:
         """Raises Cancelled if that has been asked for."""
+        self._end_copy()
+        self._stay_ours()
+        self._page.step()
         while select.select([self._requests], [], [], 0)[0]:
             request = self._next()
             if request is None:
-                raise SystemExit(1)
+                os._exit(1)  # the daemon has ended
             if (request.call, request.number) == (Call.CANCEL, number):
                 raise Cancelled
+
+    def _end_copy(self) -> None:
+        """A process that the user's code has forked must not go on as if it were the worker."""
+        if os.getpid() != self._pid:
+            os._exit(0)
+
+    def _stay_ours(self) -> None:
+        """Nothing is written to a file that the user's code has opened under the number of a pipe."""
+        if [identity(one) for one in (self._requests, self._answers)] != self._identities:
+            os._exit(DESCRIPTORS_LOST)
 
     def _next(self) -> Request | None:
         data = read_frame(self._requests, LIMIT_BYTES)
@@ -133,6 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = ArgumentParser(prog="p2pd.workload.serve")
     parser.add_argument("--requests", type=int, required=True, help="descriptor to read from")
     parser.add_argument("--answers", type=int, required=True, help="descriptor to write to")
+    parser.add_argument("--page", type=int, required=True, help="descriptor of shared memory")
     parser.add_argument("--parent", type=int, required=True, help="process id of the daemon")
     parser.add_argument("--memory-bytes", type=int, default=0, help="limit; 0 for none")
     parser.add_argument("--path", action="append", default=[], help="directory of workloads")
@@ -140,14 +171,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     pipes = options.requests, options.answers
     keep(options.parent, pipes)
-    for descriptor in pipes:
+    for descriptor in (*pipes, options.page):
         os.set_inheritable(descriptor, False)  # what the user's code starts has no part in this
     if options.memory_bytes:
         # Not the address space: torch and CUDA reserve far more of it than they ever use.
         resource.setrlimit(resource.RLIMIT_DATA, (options.memory_bytes, options.memory_bytes))
     sys.path[:0] = options.path
     with data_in(tuple(map(Path, options.data))):
-        Server(options.requests, options.answers).run()
+        Server(options.requests, options.answers, options.page).run()
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from p2pd.errors import WorkloadError
 from p2pd.workload import answers
 from p2pd.workload.ahead import OwnSteps
 from p2pd.workload.contract import Lease, Pause, Workload
+from p2pd.workload.defaults import Defaults
 from p2pd.workload.heads import read_head, write_state
 from p2pd.workload.inner import InnerState
 from p2pd.workload.pipelines import leased
@@ -60,6 +61,7 @@ class Session:
         self._schema = answers.schema_of(self._workload)
         self._anew = anew
         self._kept: Kept | None = None
+        self._defaults = Defaults()
         self._fresh = True
 
     def info(self) -> WorkloadInfo:
@@ -142,6 +144,7 @@ class Session:
     def _load(self, path: bytes) -> Mapping[str, torch.Tensor]:
         """The tensors are mapped from the file, and hold as long as it does."""
         self._fresh = False
+        self._defaults.restore()
         head = read_head(Path(os.fsdecode(path)), self._schema)
         self._workload.load(head)
         return head

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from p2pd.errors import WorkloadError, printable
+from p2pd.workload.causes import advice_on
 
 MESSAGE_CHARACTERS = 400
 FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
@@ -104,9 +105,14 @@ def _without_nul(module: str) -> Iterator[None]:
 
 def failure_line(error: BaseException, files: tuple[Path, ...]) -> str:
     """What failed and where in the user's own files, in one line."""
-    text = _one_line(_words(error))
-    if not isinstance(error, WorkloadError):
+    words = _words(error)
+    text = _one_line(words)
+    if isinstance(error, SystemExit):
+        text = f"it called sys.exit({text}): have it return, or raise what is wrong"
+    elif not isinstance(error, WorkloadError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    if advice := advice_on(error, words):
+        text = f"{text}: {advice}"
     place = _place(error, files)
     return printable(f"{text} ({place})" if place else text)
 
@@ -115,7 +121,7 @@ def show_traceback(error: BaseException, files: tuple[Path, ...]) -> None:
     """From the user's code on. Where standard error was closed, or is something else now, it is not shown."""
     own = frozenset(map(str, files))
     way = start = error.__traceback__
-    while start is not None and not _theirs(start.tb_frame.f_code.co_filename, own):
+    while start is not None and not is_theirs(start.tb_frame.f_code.co_filename, own):
         start = start.tb_next
     with suppress(Exception):
         traceback.print_exception(type(error), error, start or way)
@@ -140,21 +146,21 @@ def _place(error: BaseException, files: tuple[Path, ...]) -> str:
     own = frozenset(map(str, files))
     # The user's code may raise one itself, with anything in it.
     named = error.filename if isinstance(error, SyntaxError) else None
-    if isinstance(named, str) and _theirs(named, own):
+    if isinstance(named, str) and is_theirs(named, own):
         return f"{named}:{error.lineno}"  # type: ignore[attr-defined]  # a SyntaxError, as above
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if _theirs(frame.filename, own):
+        if is_theirs(frame.filename, own):
             return f"{frame.filename}:{frame.lineno}"
     if isinstance(error, WorkloadError):
         return ""  # our own words, which say what to do
     # A worker of a DataLoader sends its traceback as text.
     for path, line in reversed(FRAME.findall(_words(error))):
-        if _theirs(path, own):
+        if is_theirs(path, own):
             return f"{path}:{line}"
     return _build_of(files)
 
 
-def _theirs(path: str, own: frozenset[str]) -> bool:
+def is_theirs(path: str, own: frozenset[str] = frozenset()) -> bool:
     """Whether a file is the user's: neither ours, nor of an installed library or of Python itself."""
     if path in own:
         return True

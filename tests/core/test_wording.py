@@ -1,6 +1,6 @@
 import pytest
 
-from p2pd.core.wording import counted
+from p2pd.core.wording import counted, size
 from p2pd.errors import printable
 
 
@@ -21,3 +21,19 @@ def test_foreign_words_become_one_line_that_moves_no_cursor_and_can_be_encoded()
     said = printable("a\n\x1b[31mred\u202e\udcff")
     assert said == r"a\n\x1b[31mred\u202e\udcff"
     assert said.encode().decode() == said
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (9_960, "10 kB"),
+        (999_600, "1.0 MB"),
+        (2_500_000_000, "2.5 GB"),
+        (7_000_000_000_000, "7.0 TB"),
+    ],
+)
+def test_a_size_is_short(count: int, said: str) -> None:
+    assert size(count) == said

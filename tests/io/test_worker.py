@@ -17,85 +17,13 @@ from p2pd.core.work import EvaluateJob, Progress, TrainJob
 from p2pd.errors import LocalError, WorkloadError
 from p2pd.io.worker import WorkerProcess, WorkerSettings
 from p2pd.ports import Worker
+from tests.io.probe import PROBE
 
 LIMIT_S = 120
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="these tests watch processes the Linux way"
 )
-
-PROBE = '''
-import os, signal, subprocess, sys
-import torch
-from p2pd import Workload
-from p2pd.workload.contract import Evaluated, Trained
-from p2pd.workload.state import load_into, schema_of, state_of
-
-def build(config):
-    print("built by", os.getpid())
-    return Probe()
-
-class Probe(Workload):
-    """What it does in a lease is chosen by the seed of the job."""
-    metric = "nothing"
-    higher_is_better = True
-    train_samples = 64
-    validation_samples = 8
-
-    def __init__(self):
-        self.model = torch.nn.Linear(2, 1)
-
-    def schema(self):
-        return schema_of(self.model)
-
-    def state(self):
-        return state_of(self.model)
-
-    def load(self, state):
-        load_into(self.model, state)
-
-    def train(self, lease):
-        print("training as", lease.seed, flush=True)
-        if lease.seed == 1:
-            raise ValueError("no such luck")
-        if lease.seed == 2:
-            child = subprocess.Popen(["sleep", "1000"])
-            apart = subprocess.Popen(["sleep", "1000"], start_new_session=True)
-            print("apart", apart.pid, flush=True)
-            print("sleeper", child.pid, flush=True)
-            os._exit(7)
-        if lease.seed == 3:
-            while True:
-                pass
-        if lease.seed == 4:
-            os.kill(os.getpid(), signal.SIGKILL)
-        if lease.seed == 5:
-            while True:
-                lease.pause()
-        if lease.seed == 8:
-            os.write(int(sys.argv[sys.argv.index("--answers") + 1]), b"\\xff" * 8)
-            lease.samples.clear()
-        if lease.seed == 10:
-            return Trained(len(lease.samples), 0, 0.5)
-        if lease.seed == 11:
-            os.kill(os.getpid(), 40)
-        if lease.seed == 9:
-            return Trained(len(lease.samples) + 1, 3, 0.5)
-        if lease.seed == 7:
-            print("x" * 5000)
-            print("10 %\\r50 %\\r100 %", flush=True)
-            bytearray(2**40)
-        if lease.seed == 6:
-            with torch.no_grad():
-                self.model.weight.fill_(float("nan"))
-        return Trained(len(lease.samples), 3, 0.5)
-
-    def evaluate(self, pause):
-        return Evaluated(0.25, 1.5, 8)
-
-    def sample_losses(self, samples, pause):
-        return [float(sample) for sample in samples]
-'''
 
 
 class Shelf:
@@ -140,7 +68,8 @@ class Scene:
         self.lines: list[str] = []
         self._came = trio.Event()
         (root / "probe_workload.py").write_text(PROBE)
-        settings = {"module": "probe_workload", "paths": (root,), "grace_s": 2.0, **changes}
+        settings = {"module": "probe_workload", "paths": (root,), "grace_s": 2.0, "rest_s": 0.0}
+        settings |= changes
         self.worker = WorkerProcess(WorkerSettings(**settings), self.shelf, self._log)  # type: ignore[arg-type]
 
     def _log(self, line: str) -> None:
@@ -236,6 +165,58 @@ def test_one_process_serves_call_after_call_and_outlives_failures(tmp_path: Path
     play(scene, part)
 
 
+FAILURES = {
+    12: r"^it called sys\.exit\(4\): have it return, or raise what is wrong \(.*workload\.py:\d+\)",
+    16: r"^MemoryError: out of memory, it may hold 4\.3 GB \(worker\.memory_bytes\): use smaller b",
+    17: r"^RuntimeError: .*can't allocate memory.*: out of memory, it may hold 4\.3 GB \(worker\.m",
+    22: r"^OSError: \[Errno 28\] No space left on device: .*free some space \(.*workload\.py:\d+\)",
+    24: r"^ValueError: größer\\udcff \\x1b\[31m \(.*workload\.py:\d+\)",
+}
+
+
+def test_what_a_workload_does_wrong_is_said_in_one_line_and_its_process_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    scene = Scene(tmp_path, memory_bytes=2**32)
+
+    async def part() -> None:
+        worker = scene.worker
+        base = await worker.initial()
+        for seed, said in FAILURES.items():
+            with pytest.raises(WorkloadError, match=said) as caught:
+                await worker.train(job(base, seed))
+            assert str(caught.value).isprintable()
+        for seed in (14, 15, 18, 23):
+            assert (await worker.train(job(base, seed))).samples == 16
+            await worker.evaluate(EvaluateJob(base, 1, 3))
+        assert any(line.endswith("größer") for line in scene.lines)
+        assert len(scene.pids()) == 1
+        left = await scene.said("p2pd: put back what the workload left:")
+        assert left == "default dtype torch.float64, gradients off, working directory /"
+
+    play(scene, part)
+    assert (tmp_path / "own.txt").read_text() == "mine"
+
+
+def test_a_workload_that_fails_again_and_again_is_built_again_after_longer_and_longer_rests(
+    tmp_path: Path,
+) -> None:
+    scene = Scene(tmp_path, module="broken_workload", rest_s=0.2, rest_most_s=0.5)
+    (tmp_path / "broken_workload.py").write_text("print('importing')\nraise ValueError\n")
+    waited: list[float] = []
+
+    async def part() -> None:
+        for _ in range(5):
+            start_s = trio.current_time()
+            with pytest.raises(WorkloadError, match="ValueError"):
+                await scene.worker.info()
+            waited.append(trio.current_time() - start_s)
+
+    play(scene, part)
+    assert all(took >= rest for took, rest in zip(waited, (0, 0, 0.2, 0.4, 0.5), strict=True))
+
+
 def test_a_process_that_dies_is_named_reaped_with_its_group_and_replaced(tmp_path: Path) -> None:
     scene = Scene(tmp_path, train_s=3.0, grace_s=1.0)
 
@@ -247,7 +228,9 @@ def test_a_process_that_dies_is_named_reaped_with_its_group_and_replaced(tmp_pat
         await ended(int(await scene.said("sleeper")))
         await ended(int(await scene.said("apart")))
 
-        with pytest.raises(WorkloadError, match=r"killed \(SIGKILL\): probably out of memory"):
+        with pytest.raises(
+            WorkloadError, match=r"killed \(SIGKILL\) by somebody, and not by the ker"
+        ):
             await worker.train(job(base, 4))
 
         with pytest.raises(WorkloadError, match=r"was ended by SIG40$"):
@@ -256,11 +239,13 @@ def test_a_process_that_dies_is_named_reaped_with_its_group_and_replaced(tmp_pat
         with pytest.raises(WorkloadError, match="was killed: it wrote no answer but other bytes"):
             await worker.train(job(base, 8))
 
-        with pytest.raises(WorkloadError, match=r"^train passed its deadline of 3 s: raise it"):
-            await worker.train(job(base, 5))
-        with pytest.raises(WorkloadError, match="passed its deadline of 3 s and did not stop"):
-            await worker.train(job(base, 3))
-        assert len(scene.pids()) == 5
+        with pytest.raises(WorkloadError, match="closed the descriptors that it answers through"):
+            await worker.train(job(base, 13))
+        crashed = r"crashed \(SIGSEGV\) in native code at .*probe_workload\.py:\d+$"
+        with pytest.raises(WorkloadError, match=crashed):
+            await worker.train(job(base, 20))
+
+        assert len(scene.pids()) == 6
 
         source = tmp_path / "probe_workload.py"
         source.write_text(PROBE + "# another version")
@@ -271,6 +256,34 @@ def test_a_process_that_dies_is_named_reaped_with_its_group_and_replaced(tmp_pat
     play(scene, part)
     pids = [int(line.removeprefix("built by ")) for line in scene.pids()]
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_a_call_that_passes_its_deadline_says_how_far_it_was_and_what_it_waited_for(
+    tmp_path: Path,
+) -> None:
+    scene = Scene(tmp_path, train_s=3.0, grace_s=1.0)
+
+    async def part() -> None:
+        worker = scene.worker
+        base = await worker.initial()
+        late = "^train passed its deadline of 3 s"
+        slow = rf"{late} after \d+ steps: raise worker\.train_s, or have it do less$"
+        with pytest.raises(WorkloadError, match=slow):
+            await worker.train(job(base, 5))
+        stuck = (
+            rf"{late}, in one step for \d s at .*probe_workload\.py:\d+, and its process was killed"
+        )
+        with pytest.raises(WorkloadError, match=stuck):
+            await worker.train(job(base, 3))
+        place = 1 + PROBE.splitlines().index("            time.sleep(1000)  # hangs")
+        waits = (
+            rf"{late} after 3 steps, waiting for the data loader for \d s at .*\.py:{place}, and"
+        )
+        with pytest.raises(WorkloadError, match=waits):
+            await worker.train(job(base, 19))
+        assert len(scene.pids()) == 2
+
+    play(scene, part)
 
 
 def test_a_module_that_cannot_be_used_is_named_and_the_process_goes_on(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from p2pd.status.pictures import Spark, bar, clock, duration, figure, size, spark
+from p2pd.status.pictures import Spark, bar, clock, duration, figure, spark
 
 
 @pytest.mark.parametrize(
@@ -42,22 +42,6 @@ def test_a_spark_of_equal_values_is_level() -> None:
 )
 def test_a_duration_is_short(seconds: float, said: str) -> None:
     assert clock(seconds) == said
-
-
-@pytest.mark.parametrize(
-    ("count", "said"),
-    [
-        (0, "0 B"),
-        (999, "999 B"),
-        (1000, "1.0 kB"),
-        (9_960, "10 kB"),
-        (999_600, "1.0 MB"),
-        (2_500_000_000, "2.5 GB"),
-        (7_000_000_000_000, "7.0 TB"),
-    ],
-)
-def test_a_size_is_short(count: int, said: str) -> None:
-    assert size(count) == said
 
 
 @pytest.mark.parametrize(

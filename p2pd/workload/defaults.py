@@ -1,0 +1,49 @@
+"""What the user's code may change for all that follows it in the same process, and how it is put back.
+
+A lease that leaves another default type behind must not change what the next one, or an evaluation, computes.
+"""
+
+import os
+import sys
+from contextlib import suppress
+
+import torch
+
+
+class Defaults:
+    """As they are when this is made."""
+
+    def __init__(self) -> None:
+        self._dtype = torch.get_default_dtype()
+        self._device = torch.get_default_device()
+        self._grad = torch.is_grad_enabled()
+        self._directory = _directory()
+
+    def restore(self) -> None:
+        """Says in a line of the worker's output what it had to put back."""
+        changed = []
+        if (dtype := torch.get_default_dtype()) != self._dtype:
+            torch.set_default_dtype(self._dtype)
+            changed.append(f"default dtype {dtype}")
+        if (device := torch.get_default_device()) != self._device:
+            torch.set_default_device(self._device)
+            changed.append(f"default device {device}")
+        if torch.is_grad_enabled() != self._grad:
+            torch.set_grad_enabled(self._grad)
+            changed.append("gradients " + ("off" if self._grad else "on"))
+        if (directory := _directory()) != self._directory:
+            with suppress(OSError):  # it may have been removed
+                os.chdir(self._directory)
+            changed.append(f"working directory {directory}")
+        if changed:
+            with suppress(
+                OSError, ValueError, AttributeError
+            ):  # the user's code may have closed it
+                sys.stderr.write(f"p2pd: put back what the workload left: {', '.join(changed)}\n")
+
+
+def _directory() -> str:
+    try:
+        return os.getcwd()  # noqa: PTH109 - text, compared and never opened
+    except OSError:
+        return ""
