@@ -203,7 +203,7 @@ def test_a_failed_step_brings_back_what_the_last_good_lease_left(
     for trainer in (steady, failing):
         trainer.train(1)
     requests, kept_open = os.pipe()
-    server = Server(requests, -1)
+    server = Server(requests, -1, -1)
 
     def ask(call: Call, content: object) -> tuple[Outcome, bytes]:
         answer = server._answer(Request(1, call, encode(content)))
