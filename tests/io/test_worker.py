@@ -1,124 +1,22 @@
 """The worker port over real processes. Importing torch takes seconds: tests share processes."""
 
-import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import trio
 
-from p2pd.core.artifact import Manifest
-from p2pd.core.ids import ArtifactId
-from p2pd.core.work import EvaluateJob, Progress, TrainJob
+from p2pd.core.work import EvaluateJob
 from p2pd.errors import LocalError, WorkloadError
-from p2pd.io.worker import WorkerProcess, WorkerSettings
 from p2pd.ports import Worker
 from tests.io.probe import PROBE
-
-LIMIT_S = 120
+from tests.io.worker_bench import LIMIT_S, Scene, ended, job, play
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="these tests watch processes the Linux way"
 )
-
-
-class Shelf:
-    """Artifacts as files of one directory."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._manifests: dict[ArtifactId, Manifest] = {}
-        self._count = 0
-
-    async def sound(self, artifact: ArtifactId) -> Path:
-        await trio.lowlevel.checkpoint()
-        return self.path(artifact)
-
-    def path(self, artifact: ArtifactId) -> Path:
-        return self._root / artifact.hex()
-
-    def manifest(self, artifact: ArtifactId) -> Manifest | None:
-        return self._manifests.get(artifact)
-
-    @asynccontextmanager
-    async def output(self, suffix: str, size_bytes: int) -> AsyncIterator[Path]:
-        self._count += 1
-        path = self._root / f"temporary-{self._count}{suffix}"
-        try:
-            yield path
-        finally:
-            path.unlink(missing_ok=True)
-
-    async def adopt(self, path: Path, manifest: Manifest) -> ArtifactId:
-        await trio.Path(path).rename(self.path(manifest.id))
-        self._manifests[manifest.id] = manifest
-        return manifest.id
-
-    def unfinished(self) -> list[str]:
-        return [path.name for path in self._root.glob("temporary-*")]
-
-
-class Scene:
-    def __init__(self, root: Path, **changes: float | str) -> None:
-        self.shelf = Shelf(root)
-        self.lines: list[str] = []
-        self._came = trio.Event()
-        (root / "probe_workload.py").write_text(PROBE)
-        settings = {"module": "probe_workload", "paths": (root,), "grace_s": 2.0, "rest_s": 0.0}
-        settings |= changes
-        self.worker = WorkerProcess(WorkerSettings(**settings), self.shelf, self._log)  # type: ignore[arg-type]
-
-    def _log(self, line: str) -> None:
-        self.lines.append(line)
-        self._came.set()
-        self._came = trio.Event()
-
-    async def said(self, start: str) -> str:
-        """The last line that starts so, as soon as there is one."""
-        while not (found := [line for line in self.lines if line.startswith(start)]):
-            await self._came.wait()
-        return found[-1].removeprefix(start).strip()
-
-    def pids(self) -> list[str]:
-        """Of the processes that built the workload."""
-        built = [line for line in self.lines if line.startswith("built by ")]
-        return list(dict.fromkeys(built))
-
-
-@asynccontextmanager
-async def running(scene: Scene) -> AsyncIterator[None]:
-    async with trio.open_nursery() as nursery:
-        await nursery.start(scene.worker.run)
-        yield
-        nursery.cancel_scope.cancel()
-
-
-def play(scene: Scene, part: Callable[[], Awaitable[None]]) -> None:
-    async def main() -> None:
-        with trio.fail_after(LIMIT_S):
-            async with running(scene):
-                await part()
-
-    trio.run(main)
-
-
-def job(base: ArtifactId, seed: int) -> TrainJob:
-    return TrainJob(1, base, (1,), 16, Progress(0, 0, 0, 0, 0), seed)
-
-
-async def ended(pid: int) -> None:
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        await trio.lowlevel.wait_readable(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def test_one_process_serves_call_after_call_and_outlives_failures(tmp_path: Path) -> None:
@@ -165,58 +63,6 @@ def test_one_process_serves_call_after_call_and_outlives_failures(tmp_path: Path
     play(scene, part)
 
 
-FAILURES = {
-    12: r"^it called sys\.exit\(4\): have it return, or raise what is wrong \(.*workload\.py:\d+\)",
-    16: r"^MemoryError: out of memory, it may hold 4\.3 GB \(worker\.memory_bytes\): use smaller b",
-    17: r"^RuntimeError: .*can't allocate memory.*: out of memory, it may hold 4\.3 GB \(worker\.m",
-    22: r"^OSError: \[Errno 28\] No space left on device: .*free some space \(.*workload\.py:\d+\)",
-    24: r"^ValueError: größer\\udcff \\x1b\[31m \(.*workload\.py:\d+\)",
-}
-
-
-def test_what_a_workload_does_wrong_is_said_in_one_line_and_its_process_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    scene = Scene(tmp_path, memory_bytes=2**32)
-
-    async def part() -> None:
-        worker = scene.worker
-        base = await worker.initial()
-        for seed, said in FAILURES.items():
-            with pytest.raises(WorkloadError, match=said) as caught:
-                await worker.train(job(base, seed))
-            assert str(caught.value).isprintable()
-        for seed in (14, 15, 18, 23):
-            assert (await worker.train(job(base, seed))).samples == 16
-            await worker.evaluate(EvaluateJob(base, 1, 3))
-        assert any(line.endswith("größer") for line in scene.lines)
-        assert len(scene.pids()) == 1
-        left = await scene.said("p2pd: put back what the workload left:")
-        assert left == "default dtype torch.float64, gradients off, working directory /"
-
-    play(scene, part)
-    assert (tmp_path / "own.txt").read_text() == "mine"
-
-
-def test_a_workload_that_fails_again_and_again_is_built_again_after_longer_and_longer_rests(
-    tmp_path: Path,
-) -> None:
-    scene = Scene(tmp_path, module="broken_workload", rest_s=0.2, rest_most_s=0.5)
-    (tmp_path / "broken_workload.py").write_text("print('importing')\nraise ValueError\n")
-    waited: list[float] = []
-
-    async def part() -> None:
-        for _ in range(5):
-            start_s = trio.current_time()
-            with pytest.raises(WorkloadError, match="ValueError"):
-                await scene.worker.info()
-            waited.append(trio.current_time() - start_s)
-
-    play(scene, part)
-    assert all(took >= rest for took, rest in zip(waited, (0, 0, 0.2, 0.4, 0.5), strict=True))
-
-
 def test_a_process_that_dies_is_named_reaped_with_its_group_and_replaced(tmp_path: Path) -> None:
     scene = Scene(tmp_path, train_s=3.0, grace_s=1.0)
 
@@ -256,34 +102,6 @@ def test_a_process_that_dies_is_named_reaped_with_its_group_and_replaced(tmp_pat
     play(scene, part)
     pids = [int(line.removeprefix("built by ")) for line in scene.pids()]
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
-
-
-def test_a_call_that_passes_its_deadline_says_how_far_it_was_and_what_it_waited_for(
-    tmp_path: Path,
-) -> None:
-    scene = Scene(tmp_path, train_s=3.0, grace_s=1.0)
-
-    async def part() -> None:
-        worker = scene.worker
-        base = await worker.initial()
-        late = "^train passed its deadline of 3 s"
-        slow = rf"{late} after \d+ steps: raise worker\.train_s, or have it do less$"
-        with pytest.raises(WorkloadError, match=slow):
-            await worker.train(job(base, 5))
-        stuck = (
-            rf"{late}, in one step for \d s at .*probe_workload\.py:\d+, and its process was killed"
-        )
-        with pytest.raises(WorkloadError, match=stuck):
-            await worker.train(job(base, 3))
-        place = 1 + PROBE.splitlines().index("            time.sleep(1000)  # hangs")
-        waits = (
-            rf"{late} after 3 steps, waiting for the data loader for \d s at .*\.py:{place}, and"
-        )
-        with pytest.raises(WorkloadError, match=waits):
-            await worker.train(job(base, 19))
-        assert len(scene.pids()) == 2
-
-    play(scene, part)
 
 
 def test_a_module_that_cannot_be_used_is_named_and_the_process_goes_on(tmp_path: Path) -> None:

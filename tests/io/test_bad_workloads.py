@@ -1,0 +1,96 @@
+"""What users' code does wrong, and what is said of it. Importing torch takes seconds: tests share processes."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+
+from p2pd.core.work import EvaluateJob
+from p2pd.errors import WorkloadError
+from tests.io.probe import PROBE
+from tests.io.worker_bench import Scene, job, play
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="these tests watch processes the Linux way"
+)
+
+
+FAILURES = {
+    12: r"^it called sys\.exit\(4\): have it return, or raise what is wrong \(.*workload\.py:\d+\)",
+    16: r"^MemoryError: out of memory, it may hold 4\.3 GB \(worker\.memory_bytes\): use smaller b",
+    17: r"^RuntimeError: .*can't allocate memory.*: out of memory, it may hold 4\.3 GB \(worker\.m",
+    22: r"^OSError: \[Errno 28\] No space left on device: .*free some space \(.*workload\.py:\d+\)",
+    24: r"^ValueError: größer\\udcff \\x1b\[31m \(.*workload\.py:\d+\)",
+}
+
+
+def test_what_a_workload_does_wrong_is_said_in_one_line_and_its_process_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    scene = Scene(tmp_path, memory_bytes=2**32)
+
+    async def part() -> None:
+        worker = scene.worker
+        base = await worker.initial()
+        for seed, said in FAILURES.items():
+            with pytest.raises(WorkloadError, match=said) as caught:
+                await worker.train(job(base, seed))
+            assert str(caught.value).isprintable()
+        for seed in (14, 15, 18, 23):
+            assert (await worker.train(job(base, seed))).samples == 16
+            await worker.evaluate(EvaluateJob(base, 1, 3))
+        assert any(line.endswith("größer") for line in scene.lines)
+        assert len(scene.pids()) == 1
+        left = await scene.said("p2pd: put back what the workload left:")
+        assert left == "default dtype torch.float64, gradients off, working directory /"
+
+    play(scene, part)
+    assert (tmp_path / "own.txt").read_text() == "mine"
+
+
+def test_a_workload_that_fails_again_and_again_is_built_again_after_longer_and_longer_rests(
+    tmp_path: Path,
+) -> None:
+    scene = Scene(tmp_path, module="broken_workload", rest_s=0.2, rest_most_s=0.5)
+    (tmp_path / "broken_workload.py").write_text("print('importing')\nraise ValueError\n")
+    waited: list[float] = []
+
+    async def part() -> None:
+        for _ in range(5):
+            start_s = trio.current_time()
+            with pytest.raises(WorkloadError, match="ValueError"):
+                await scene.worker.info()
+            waited.append(trio.current_time() - start_s)
+
+    play(scene, part)
+    assert all(took >= rest for took, rest in zip(waited, (0, 0, 0.2, 0.4, 0.5), strict=True))
+
+
+def test_a_call_that_passes_its_deadline_says_how_far_it_was_and_what_it_waited_for(
+    tmp_path: Path,
+) -> None:
+    scene = Scene(tmp_path, train_s=3.0, grace_s=1.0)
+
+    async def part() -> None:
+        worker = scene.worker
+        base = await worker.initial()
+        late = "^train passed its deadline of 3 s"
+        slow = rf"{late} after \d+ steps: raise worker\.train_s, or have it do less$"
+        with pytest.raises(WorkloadError, match=slow):
+            await worker.train(job(base, 5))
+        stuck = (
+            rf"{late}, in one step for \d s at .*probe_workload\.py:\d+, and its process was killed"
+        )
+        with pytest.raises(WorkloadError, match=stuck):
+            await worker.train(job(base, 3))
+        place = 1 + PROBE.splitlines().index("            time.sleep(1000)  # hangs")
+        waits = (
+            rf"{late} after 3 steps, waiting for the data loader for \d s at .*\.py:{place}, and"
+        )
+        with pytest.raises(WorkloadError, match=waits):
+            await worker.train(job(base, 19))
+        assert len(scene.pids()) == 2
+
+    play(scene, part)
