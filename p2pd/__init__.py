@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from p2pd.workload.contract import Workload
     from p2pd.workload.heads import load_head
-    from p2pd.workload.learner import Learner, from_loaders
+    from p2pd.workload.learner import Callback, Learner
     from p2pd.workload.pipelines import Indexed, Pipeline
+    from p2pd.workload.plain import from_loaders
     from p2pd.workload.sharded import Sharded
     from p2pd.workload.streams import Generated
 
 __all__ = [
+    "Callback",
     "Generated",
     "Indexed",
     "Learner",
@@ -26,13 +28,14 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Callback": "p2pd.workload.learner",
     "Generated": "p2pd.workload.streams",
     "Indexed": "p2pd.workload.pipelines",
     "Learner": "p2pd.workload.learner",
     "Pipeline": "p2pd.workload.pipelines",
     "Sharded": "p2pd.workload.sharded",
     "Workload": "p2pd.workload.contract",
-    "from_loaders": "p2pd.workload.learner",
+    "from_loaders": "p2pd.workload.plain",
     "load_head": "p2pd.workload.heads",
 }
 

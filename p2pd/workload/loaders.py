@@ -1,102 +1,91 @@
-"""A user's map-style loader, rebuilt over chosen samples, with all else as the user set it.
+"""A user's map-style loader, made to load chosen samples, with all else as the user set it.
 
-Pipeline `indexed`: the samples are those that the loader's sampler draws from, in a fixed order.
+What is loaded is planned first: the plan of a lease is a list of batches, each a list of indices into
+the dataset. It follows from the lease alone. Pipeline `indexed`.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import torch
-from torch.utils.data import (
-    BatchSampler,
-    DataLoader,
-    DistributedSampler,
-    IterableDataset,
-    RandomSampler,
-    SequentialSampler,
-    Subset,
-    SubsetRandomSampler,
-)
+from torch.utils.data import BatchSampler, DataLoader, IterableDataset
 
 from p2pd.errors import WorkloadError
+from p2pd.workload.batches import Batch
+from p2pd.workload.contract import Lease
+from p2pd.workload.feeds import KeptFeed, Plan, feed
+from p2pd.workload.orders import Leasable, Order, order_of, require_leased
 
 
-@dataclass(frozen=True, slots=True)
 class Samples:
     """What a loader of the user's draws from: its sample n is number scope[n] of its dataset."""
 
-    loader: DataLoader[Any]
-    scope: Sequence[int]
-    shuffled: bool
-    batch: int
+    def __init__(
+        self, loader: DataLoader[Any], scope: Sequence[int], order: Order, size: int
+    ) -> None:
+        self._loader = loader
+        self._scope = scope
+        self._order = order
+        self._size = size
+        self._kept = KeptFeed(loader) if loader.persistent_workers else None
 
     def __len__(self) -> int:
-        return len(self.scope)
+        return len(self._scope)
 
-    def select(self, places: Sequence[int], shuffle_seed: int | None) -> DataLoader[Any]:
-        """A loader over these samples, each once, in their order unless there is a seed."""
-        generator = torch.Generator()
-        if shuffle_seed is not None:
-            generator.manual_seed(shuffle_seed)
-        user = self.loader
-        return DataLoader(
-            Subset(user.dataset, [self.scope[place] for place in places]),
-            batch_size=self.batch,
-            shuffle=self.shuffled and shuffle_seed is not None,
-            generator=generator,
-            num_workers=user.num_workers,
-            collate_fn=user.collate_fn,
-            pin_memory=user.pin_memory,
-            drop_last=False,
-            timeout=user.timeout,
-            worker_init_fn=user.worker_init_fn,
-            multiprocessing_context=user.multiprocessing_context,
-            prefetch_factor=user.prefetch_factor,
-        )
+    def plan(self, lease: Lease) -> Plan:
+        """The batches of a lease, drawn as the user's sampler draws."""
+        indices = [self._scope[place] for place in lease.samples]
+        batches = self._loader.batch_sampler
+        if isinstance(batches, Leasable):
+            batches.set_lease(lease)
+            plan = [list(batch) for batch in batches]
+            require_leased([index for batch in plan for index in batch], indices, batches)
+            return [batch for batch in plan if batch]
+        return _batched(self._order(indices, lease), self._size)
 
-    def sizes(self, count: int) -> Iterator[int]:
-        """How many samples each batch of select holds."""
-        for start in range(0, count, self.batch):
-            yield min(self.batch, count - start)
+    def in_order(self, places: Sequence[int], size: int | None = None) -> Plan:
+        """Batches of these samples as they come, of the user's size or another."""
+        return _batched([self._scope[place] for place in places], size or self._size)
+
+    def load(self, plan: Plan, seed: int) -> Iterator[Batch]:
+        """The batches of a plan; the seed is for what worker processes draw."""
+        loaded = self._kept.load(plan, seed) if self._kept else feed(self._loader, plan, seed)
+        for content, indices in zip(loaded, plan, strict=True):
+            yield Batch(content, len(indices))
 
 
 def samples_of(loader: DataLoader[Any], name: str) -> Samples:
     """What a loader draws from.
 
     Raises:
-        WorkloadError: it cannot be rebuilt over chosen samples; the message says what to do.
+        WorkloadError: it cannot be made to load chosen samples; the message says what to do.
     """
     if isinstance(loader.dataset, IterableDataset):
         raise WorkloadError(
             f"{name} streams an IterableDataset: give a map-style dataset (__getitem__ and"
             " __len__), or subclass p2pd.Workload"
         )
-    if type(loader.batch_sampler) is not BatchSampler or loader.batch_size is None:
-        raise WorkloadError(
-            f"{name} has no batch_size of its own: give batch_size instead of a batch_sampler,"
-            " or subclass p2pd.Workload"
-        )
-    scope, shuffled = _scope(loader, name)
+    everything = range(len(loader.dataset))  # type: ignore[arg-type]  # map-style, as checked
+    sampler, size = _drawing(loader, name)
+    scope, order = order_of(sampler, everything, name)
     if not scope:
         raise WorkloadError(f"{name} is empty: give it samples")
-    return Samples(loader, scope, shuffled, loader.batch_size)
+    return Samples(loader, scope, order, size)
 
 
-def _scope(loader: DataLoader[Any], name: str) -> tuple[Sequence[int], bool]:
-    sampler = loader.sampler
-    everything = range(len(loader.dataset))  # type: ignore[arg-type]  # map-style, as checked
-    match sampler:
-        case SequentialSampler():
-            return everything, False
-        case RandomSampler() if not sampler.replacement and len(sampler) == len(everything):
-            return everything, True
-        case SubsetRandomSampler():
-            return tuple(sampler.indices), True
-        case DistributedSampler():
-            return everything, sampler.shuffle
-        case _:
-            raise WorkloadError(
-                f"{name} draws by {type(sampler).__name__}, which cannot be limited to a lease:"
-                " use shuffle=True or a SubsetRandomSampler, or subclass p2pd.Workload"
-            )
+def _drawing(loader: DataLoader[Any], name: str) -> tuple[object, int]:
+    """The sampler, and how many samples make a batch."""
+    batches = loader.batch_sampler
+    if batches is None:  # what the dataset gives for one index is a batch, and counts as one sample
+        return loader.sampler, 1
+    if type(batches) is BatchSampler:
+        return batches.sampler, batches.batch_size
+    if isinstance(batches, Leasable):
+        return loader.sampler, 1
+    raise WorkloadError(
+        f"{name} has a batch_sampler of its own, {type(batches).__name__}: give it"
+        " set_lease(lease), after which it yields batches of leased samples, or use batch_size"
+    )
+
+
+def _batched(indices: Sequence[int], size: int) -> Plan:
+    return [list(indices[start : start + size]) for start in range(0, len(indices), size)]

@@ -5,6 +5,7 @@ certified progress, and step() is repeated from there. Units: optimizer steps.
 """
 
 import copy
+import math
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -24,14 +25,24 @@ class _Mark:
 
 
 class Schedule:
-    def __init__(self, optimizer: Optimizer, scheduler: LRScheduler | None) -> None:
+    def __init__(self, optimizer: Optimizer, scheduler: LRScheduler | None, every: int = 1) -> None:
+        """The scheduler steps after every so many optimizer steps.
+
+        Raises:
+            WorkloadError: it follows something else.
+        """
         if isinstance(scheduler, ReduceLROnPlateau):
             raise WorkloadError(
-                "ReduceLROnPlateau follows the metric of one node:"
-                " use a scheduler that counts steps"
+                "ReduceLROnPlateau follows a metric, which each validator measures for itself and"
+                " none certifies: use a scheduler that counts steps"
+            )
+        if scheduler is not None and scheduler.optimizer is not optimizer:
+            raise WorkloadError(
+                "a scheduler belongs to another optimizer: give schedulers in the optimizers' order"
             )
         self._optimizer = optimizer
         self._scheduler = scheduler
+        self._every = every
         self._at_steps = 0
         self._start = self._mark = self._take_mark()
 
@@ -49,14 +60,15 @@ class Schedule:
 
     def step(self) -> None:
         """After one optimizer step."""
-        # OneCycleLR refuses to go past its end, and progress is nominal: hold its last value.
-        ended = (
-            isinstance(self._scheduler, OneCycleLR)
-            and self._at_steps >= self._scheduler.total_steps - 1
-        )
-        if self._scheduler is not None and not ended:
-            self._scheduler.step()
         self._at_steps += 1
+        if self._scheduler is None or self._at_steps % self._every:
+            return
+        # OneCycleLR refuses to go past its end, and progress is nominal: hold its last value.
+        last = (
+            self._scheduler.total_steps - 1 if isinstance(self._scheduler, OneCycleLR) else math.inf
+        )
+        if self._at_steps // self._every <= last:
+            self._scheduler.step()
 
     def _take_mark(self) -> _Mark:
         state = {} if self._scheduler is None else self._scheduler.state_dict()

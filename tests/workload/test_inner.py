@@ -274,7 +274,7 @@ def test_what_no_file_holds_is_said_once_and_costs_no_lease(
     trainer.train(2)
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith("a restart will lack the inner state: inner_state() has an object of")
-    assert "/workload/optimizer/param_groups/0/hook" in line
+    assert "/workload/optimizers/0/param_groups/0/hook" in line
     assert trainer.files() == []
 
 

@@ -64,19 +64,17 @@ def test_training_a_lease_is_the_users_own_loop_over_the_leased_samples() -> Non
     theirs = learner()
     torch.manual_seed(3)
     theirs.model.train()
-    assert theirs.scheduler is not None
-    # The loader draws a base seed for its workers before its sampler draws the order.
-    shuffle = torch.Generator().manual_seed(3)
-    torch.empty((), dtype=torch.int64).random_(generator=shuffle)
-    order = torch.randperm(SAMPLES, generator=shuffle)
+    (optimizer,), (scheduler,) = theirs.optimizers, theirs.schedulers
+    assert scheduler is not None
+    order = torch.randperm(SAMPLES, generator=torch.Generator().manual_seed(3))
     for start in range(0, SAMPLES, 6):
         batch = order[start : start + 6]
         inputs, targets = (part[batch] for part in sets()[0].tensors)
-        theirs.optimizer.zero_grad()
+        optimizer.zero_grad()
         loss = functional.cross_entropy(theirs.model(inputs), targets)
         torch.autograd.backward(loss)
-        theirs.optimizer.step()
-        theirs.scheduler.step()
+        optimizer.step()
+        scheduler.step()
     ours = workload()
     result = ours.train(lease(range(SAMPLES)))
     assert (result.samples, result.steps) == (SAMPLES, 4)
@@ -98,7 +96,7 @@ def test_the_rate_follows_the_certified_progress_not_the_local_one() -> None:
     subject = workload(parts)
     subject.train(lease(range(SAMPLES), steps=0))
     subject.train(lease(range(6), steps=9))
-    assert parts.optimizer.param_groups[0]["lr"] == pytest.approx(0.1 * 0.5 ** (10 // 4))
+    assert parts.optimizers[0].param_groups[0]["lr"] == pytest.approx(0.1 * 0.5 ** (10 // 4))
 
 
 def test_momentum_is_kept_when_the_base_moves_on() -> None:
@@ -107,10 +105,10 @@ def test_momentum_is_kept_when_the_base_moves_on() -> None:
     base = {name: value.detach().clone() for name, value in subject.state().items()}
     subject.train(lease(range(SAMPLES)))
     weight = parts.model.get_parameter("last.weight")
-    momentum = parts.optimizer.state[weight]["momentum_buffer"].clone()
+    momentum = parts.optimizers[0].state[weight]["momentum_buffer"].clone()
     subject.load(base)
     assert torch.equal(weight, base["last.weight"])
-    assert torch.equal(parts.optimizer.state[weight]["momentum_buffer"], momentum)
+    assert torch.equal(parts.optimizers[0].state[weight]["momentum_buffer"], momentum)
     assert bool(momentum.any())
 
 

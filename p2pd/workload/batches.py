@@ -1,0 +1,28 @@
+"""One batch on its way from a loader to the model."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    content: Any
+    samples: int
+
+
+def placed(content: Any, device: torch.device) -> Any:  # noqa: ANN401 - whatever the loader gives
+    """All tensors of a batch on the model's device, in whatever pairs, lists and dicts they come."""
+    match content:
+        case torch.Tensor():
+            return content.to(device)
+        case Mapping():
+            return {key: placed(value, device) for key, value in content.items()}
+        case tuple() if type(content) is not tuple:  # a named one takes its fields one by one
+            return type(content)(*(placed(part, device) for part in content))
+        case tuple() | list():
+            return type(content)(placed(part, device) for part in content)
+        case _:
+            return content

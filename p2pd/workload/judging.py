@@ -1,0 +1,102 @@
+"""What a learner is worth on its validation set: the metric, the mean loss, the loss of single samples.
+
+Units: samples of the validation set, by their place.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeGuard
+
+import torch
+
+from p2pd.errors import WorkloadError
+from p2pd.workload.batches import Batch
+from p2pd.workload.contract import Evaluated, Pause
+from p2pd.workload.forward import Forward
+from p2pd.workload.learner import Learner
+from p2pd.workload.loaders import Samples
+from p2pd.workload.metrics import Metric
+from p2pd.workload.seeding import seed_all
+
+
+class Judge:
+    def __init__(
+        self, learner: Learner, forward: Forward, valid: Samples, metric: Metric | None
+    ) -> None:
+        """Raises WorkloadError: nothing says what to measure. Without a metric, it is the mean loss."""
+        if learner.alternates and learner.valid_step is None:
+            raise WorkloadError(
+                "a step that yields has no one loss: give valid_step(model, batch) as well, which"
+                " returns what evaluation is to measure"
+            )
+        self._learner = learner
+        self._forward = forward
+        self._valid = valid
+        self._metric = metric
+        self._own = learner.step is not None or learner.valid_step is not None
+
+    def evaluate(self, pause: Pause) -> Evaluated:
+        places = range(len(self._valid))
+        total, score, count = 0.0, 0.0, 0
+        with self._judging():
+            for batch in self._valid.load(self._valid.in_order(places), 0):
+                pause()
+                loss, part, weight = self._measured(batch)
+                total, score, count = total + loss * batch.samples, score + part, count + weight
+        loss = total / len(places)
+        if self._metric is not None and count == 0:
+            raise WorkloadError(
+                "the metric counted nothing on the whole validation set: look at its function"
+            )
+        result = Evaluated(loss if self._metric is None else score / count, loss, len(places))
+        for callback in self._learner.callbacks:
+            callback.evaluated(result)
+        return result
+
+    def sample_losses(self, samples: Sequence[int], pause: Pause) -> list[float]:
+        losses: list[float] = []
+        with self._judging():
+            plan = self._valid.in_order(samples, 1 if self._own else None)
+            for batch in self._valid.load(plan, 0):
+                pause()
+                if self._own:
+                    losses.append(self._forward.valid_loss(batch).item())
+                else:
+                    losses += self._losses(*self._forward.pair(batch), batch.samples)
+        return losses
+
+    @contextmanager
+    def _judging(self) -> Iterator[None]:
+        self._learner.model.eval()
+        seed_all(0)
+        with torch.no_grad(), self._forward.computing():
+            yield
+
+    def _measured(self, batch: Batch) -> tuple[float, float, int]:
+        """Mean loss, and sum and count of the metric."""
+        if self._own:
+            loss = self._forward.valid_loss(batch)
+            judged: tuple[Any, Any] = self._forward.model, self._forward.content(batch)
+        else:
+            judged = self._forward.pair(batch)
+            loss = self._learner.loss(*judged)
+        part, weight = (0.0, 0) if self._metric is None else self._metric(*judged)
+        return loss.item(), part, weight
+
+    def _losses(self, outputs: object, targets: object, size: int) -> Iterable[float]:
+        """One by one through the user's own loss, which may weigh, mask or smooth."""
+        if size == 1:
+            return (self._learner.loss(outputs, targets).item(),)
+        if not (_has_rows(outputs, size) and _has_rows(targets, size)):
+            raise WorkloadError(
+                "the loss of single samples needs outputs and targets that are tensors with"
+                " one row per sample: give the Learner a step of your own, or batch_size=1"
+            )
+        return (
+            self._learner.loss(outputs[row : row + 1], targets[row : row + 1]).item()
+            for row in range(size)
+        )
+
+
+def _has_rows(part: object, size: int) -> TypeGuard[torch.Tensor]:
+    return isinstance(part, torch.Tensor) and part.shape[:1] == (size,)
