@@ -5,6 +5,7 @@ P2pError
 |-- RemoteError       a peer, or bytes from outside, broke a rule: a normal event; refuse and go on
 |-- UnreachableError  a peer cannot be talked to now: try another, or later
 |-- WorkloadError     the user's program failed: report what it said
+|   `-- OtherWorkloadError  what is installed here is not what is wanted: it fails again until a person acts
 |-- StoreError        the data directory: which file, and what to do about it
 |   `-- NoRoomError   the disk, or what may be used of it, is full: the same works again once there is room
 `-- UsageError        what a person typed or configured: which key or flag, and what to do about it
@@ -56,6 +57,10 @@ class UnreachableError(P2pError):
 
 
 class WorkloadError(P2pError):
+    pass
+
+
+class OtherWorkloadError(WorkloadError):
     pass
 
 

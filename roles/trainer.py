@@ -34,6 +34,7 @@ class TrainerRole:
 
     def start(self, now_s: float) -> list[Effect]:
         decision = self._machine.previous = self._services.decision
+        self._machine.now_s = now_s
         before = self._services.decision_at(max(0, decision.height - 1))
         return self._machine.resume(self._services.own_objects(), before)
 
@@ -108,6 +109,10 @@ class TrainerRole:
         lease = machine.lease
         if machine.previous.state.plan.state is PlanState.FINISHED:
             return RoleView("finished", None)
+        if machine.resting:
+            left_s = max(0.0, machine.rest_until_s - trio.current_time())
+            failures = counted(machine.failures, "failure")
+            return RoleView(f"resting {left_s:.0f} s after {failures} in a row", None)
         if lease is None:
             return RoleView(self._waiting(), None)
         task = machine.task

@@ -7,6 +7,7 @@ reserved for it, from its own state, and an update may be published a window lat
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
+from p2pd.core.backoff import DOUBLINGS_MAX
 from p2pd.core.decision import Decision, Lease, PlanState
 from p2pd.core.derive import Setting
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId
@@ -16,6 +17,8 @@ from p2pd.core.validator.events import Adopted, Fetched, ObjectSeen, Publish
 from p2pd.core.voting.rules import Sign
 from p2pd.core.work import TrainJob, TrainResult
 
+REST_S, REST_MOST_S = 5.0, 300.0
+"""After the second failure of its workload in a row, and at most; it doubles with each further one."""
 REMEMBERED = 2
 """Of so many last leases a worker keeps the steps: with lookahead no more are undecided at a time."""
 
@@ -83,6 +86,12 @@ class Trainer:
     """Of the last update: the certified progress does not count them yet."""
     tried: bool = False
     """The reserved lease failed: it is tried again as a lease of its own plan."""
+    failures: int = 0
+    """Of its workload, in a row."""
+    rest_until_s: float = 0.0
+    """Until then it shows no presence, and gives back what it is dealt: a workload that fails again and again
+    must not have the network decide one empty window after the other."""
+    now_s: float = 0.0
     out: list[Effect] = field(default_factory=list)
 
     def resume(
@@ -128,6 +137,7 @@ class Trainer:
         )
 
     def handle(self, event: Event, now_s: float) -> list[Effect]:
+        self._turn_to(now_s)
         match event:
             case Adopted(decision=decision):
                 self._on_adopted(decision)
@@ -142,7 +152,8 @@ class Trainer:
         return self._flush()
 
     def tick(self, now_s: float) -> list[Effect]:
-        return []
+        self._turn_to(now_s)
+        return self._flush()
 
     def leave(self) -> list[Effect]:
         """The last call: takes the presence of the open height back, and gives its lease up."""
@@ -151,7 +162,17 @@ class Trainer:
         return self._flush()
 
     def next_deadline_s(self) -> float | None:
-        return None
+        return self.rest_until_s if self.resting else None
+
+    @property
+    def resting(self) -> bool:
+        return self.now_s < self.rest_until_s
+
+    def _turn_to(self, now_s: float) -> None:
+        rested = self.now_s < self.rest_until_s <= now_s
+        self.now_s = now_s
+        if rested:
+            self._enter()
 
     def _flush(self) -> list[Effect]:
         out, self.out = self.out, []
@@ -204,7 +225,7 @@ class Trainer:
         return True
 
     def _enter(self) -> None:
-        if self.previous.state.plan.state is not PlanState.FINISHED:
+        if self.previous.state.plan.state is not PlanState.FINISHED and not self.resting:
             self._publish("beacon", Beacon(Service.TRAIN))
         self._publish_if_ready()
         self._begin()
@@ -225,7 +246,10 @@ class Trainer:
             self.task = self._task(plan.height + 1, lease.reserved, None)
         else:
             return
-        self.out.append(FetchBase(plan.base))
+        if self.resting:
+            self._fail(self.task, f"resting: its workload failed {self.failures} times in a row")
+        else:
+            self.out.append(FetchBase(plan.base))
 
     def _on_base(self, artifact: ArtifactId, here: bool) -> None:
         task = self.task
@@ -268,11 +292,20 @@ class Trainer:
         if task is None or event.job != task.job:
             return
         if event.result is None:
+            self._rest()
             self._fail(task, event.why)
             return
+        self.failures = 0
         task.result = event.result
         self._publish_if_ready()
         self._begin()
+
+    def _rest(self) -> None:
+        """Not after the first failure: the next lease may be well."""
+        self.failures += 1
+        if self.failures > 1:
+            doublings = min(self.failures - 2, DOUBLINGS_MAX)
+            self.rest_until_s = self.now_s + min(REST_MOST_S, REST_S * 2.0**doublings)
 
     def _publish_if_ready(self) -> None:
         task = self.task

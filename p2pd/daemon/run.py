@@ -34,7 +34,14 @@ from p2pd.daemon.rates import Rates
 from p2pd.daemon.settings import NodeConfig, load_node
 from p2pd.daemon.snapshots import Snapshots
 from p2pd.daemon.watchdog import Watchdog
-from p2pd.errors import NoRoomError, P2pError, UnreachableError, UsageError
+from p2pd.errors import (
+    NoRoomError,
+    OtherWorkloadError,
+    P2pError,
+    UnreachableError,
+    UsageError,
+    WorkloadError,
+)
 from p2pd.io.blobs import FileBlobStore
 from p2pd.io.control import serve_control
 from p2pd.io.durable import open_file, storing
@@ -173,7 +180,9 @@ async def _run_node(given: Given, directory: DataDirectory, departure: Departure
             on_room=Room(health, "store").say,
         )
         math = await _math(stack, given.plugin, blobs)
-        worker = await stack.enter_async_context(_worker(given, directory, blobs, supervision))
+        worker = await stack.enter_async_context(
+            _worker(given, directory, blobs, supervision, health)
+        )
         transport = QuicTransport(
             config.overlay,
             Identity(signer.seed),
@@ -216,11 +225,6 @@ async def _serve_node(
             raise UsageError(f"unknown call {call!r}; known: status")
         return to_json(await snapshots.take(trio.current_time() - started_s))
 
-    async def check_workload() -> None:
-        if given.plugin.needs_worker:
-            with node.supervision.vital("workload"):
-                await node.worker.info()
-
     async def announce() -> None:
         await trio.lowlevel.checkpoint()
         log.info(
@@ -253,10 +257,23 @@ async def _serve_node(
         announce,
         must_join,
         control,
-        check_workload,
+        partial(_check_workload, given, node),
         partial(keep, "rates", rates.run),
         partial(keep, "watchdog", watchdog.run),
     )
+
+
+async def _check_workload(given: Given, node: Node) -> None:
+    """Another workload than the revision's is for a person to replace; a mistake in the right one is shown."""
+    if not given.plugin.needs_worker:
+        return
+    with node.supervision.vital("workload"):
+        try:
+            await node.worker.info()
+        except OtherWorkloadError:
+            raise
+        except WorkloadError as error:
+            log.warning("the workload cannot be used yet: %s", error)
 
 
 async def _until_left(node: Node, *more: Callable[[], Awaitable[None]]) -> None:
@@ -290,7 +307,11 @@ async def _math(stack: AsyncExitStack, plugin: RolePlugin, blobs: FileBlobStore)
 
 @asynccontextmanager
 async def _worker(
-    given: Given, directory: DataDirectory, blobs: FileBlobStore, supervision: Supervision
+    given: Given,
+    directory: DataDirectory,
+    blobs: FileBlobStore,
+    supervision: Supervision,
+    health: Health,
 ) -> AsyncIterator[Worker]:
     if not given.plugin.needs_worker or given.revision is None:
         yield NoWorker()
@@ -316,7 +337,7 @@ async def _worker(
 
     async with trio.open_nursery() as nursery:
         await nursery.start(serve)
-        yield CheckedWorker(worker, given.revision.revision)
+        yield CheckedWorker(worker, given.revision.revision, health)
         nursery.cancel_scope.cancel()
 
 

@@ -27,7 +27,7 @@ from p2pd.core.work import (
     TrainResult,
     WorkloadInfo,
 )
-from p2pd.errors import LocalError, RemoteError, WorkloadError, printable
+from p2pd.errors import LocalError, OtherWorkloadError, RemoteError, WorkloadError, printable
 from p2pd.io.files import ArtifactFiles
 from p2pd.io.worker_child import Child, Log, WorkerSettings
 from p2pd.workload.protocol import (
@@ -158,7 +158,7 @@ class WorkerProcess:
             call = BuildCall(settings.module, settings.config, settings.threads)
             info = _parse(WorkloadInfo, await self._call(Call.BUILD, call, settings.build_s))
             if self._info is not None and info != self._info:
-                raise WorkloadError(
+                raise OtherWorkloadError(
                     f"workload {settings.module} was changed on disk: restart to use it as it is"
                 )
             child.info = self._info = info
@@ -208,7 +208,9 @@ class WorkerProcess:
             )
         if answer.outcome == Outcome.DONE:
             return answer.body
-        raise WorkloadError(printable(_parse(Failure, answer.body).message)[:FAILURE_CHARACTERS])
+        failure = _parse(Failure, answer.body)
+        kind = OtherWorkloadError if failure.other else WorkloadError
+        raise kind(printable(failure.message)[:FAILURE_CHARACTERS])
 
     async def _send(self, child: Child, request: Request) -> None:
         """A frame is sent whole or not at all: half of one would garble all that follows."""

@@ -106,3 +106,5 @@ class EvaluateCall:
 @dataclass(frozen=True, slots=True)
 class Failure:
     message: str
+    other: bool = False
+    """What is installed is not what is wanted."""

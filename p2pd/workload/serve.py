@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from p2pd.core.encoding import decode, encode
-from p2pd.errors import WorkloadError
+from p2pd.errors import OtherWorkloadError, WorkloadError
 from p2pd.subreaper import keep
 from p2pd.tensors.frames import read_frame, write_frame
 from p2pd.workload.contract import Cancelled
@@ -86,7 +86,9 @@ class Server:
             # what the last good lease left on disk.
             self._session = None
             self._failures += request.call == Call.TRAIN
-            failure = Failure(failure_line(error, self._files))
+            failure = Failure(
+                failure_line(error, self._files), isinstance(error, OtherWorkloadError)
+            )
             return Answer(request.number, Outcome.FAILED, encode(failure))
         finally:
             _flush()

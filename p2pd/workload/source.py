@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from p2pd.errors import WorkloadError, printable
+from p2pd.errors import OtherWorkloadError, WorkloadError, printable
 from p2pd.workload.causes import advice_on
 
 MESSAGE_CHARACTERS = 400
@@ -26,21 +26,21 @@ def source_files(module: str) -> tuple[Path, ...]:
     """The files of a module: its own one, or all Python files of a package, by relative path.
 
     Raises:
-        WorkloadError: no such module, or it is not made of Python files.
+        OtherWorkloadError: no such module, or it is not made of Python files.
     """
     if module == "__main__":
-        raise WorkloadError(
+        raise OtherWorkloadError(
             "workload '__main__' is the program that runs here: name the workload's own module"
         )
     try:
         with _without_nul(module):  # a package is imported to find a module in it
             spec = find_spec(module)
     except (ImportError, ValueError) as error:
-        raise WorkloadError(
+        raise OtherWorkloadError(
             f"workload {module!r} cannot be found: {error}: look at its name"
         ) from error
     if spec is None:
-        raise WorkloadError(
+        raise OtherWorkloadError(
             f"workload {module!r} is not installed here: install it, or name the directory that it lies in"
             " (--workload-path, or experiment.workload_path of a node)"
         )
@@ -48,7 +48,7 @@ def source_files(module: str) -> tuple[Path, ...]:
         root = Path(next(iter(spec.submodule_search_locations)))
         return tuple(sorted(root.rglob("*.py"), key=lambda path: path.relative_to(root).as_posix()))
     if spec.origin is None or not spec.origin.endswith(".py"):
-        raise WorkloadError(
+        raise OtherWorkloadError(
             f"workload {module!r} has no Python source: {spec.origin}: name a module of .py files"
         )
     return (Path(spec.origin),)

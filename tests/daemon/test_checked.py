@@ -3,6 +3,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 import trio
 
+from p2pd.core.health import Health
 from p2pd.core.ids import ArtifactId
 from p2pd.core.work import (
     DataInfo,
@@ -14,7 +15,7 @@ from p2pd.core.work import (
     WorkloadInfo,
 )
 from p2pd.daemon.checked import CheckedWorker
-from p2pd.errors import WorkloadError
+from p2pd.errors import OtherWorkloadError, WorkloadError
 from p2pd.sim import scripted
 from p2pd.sim.fleet import SimFleet
 from p2pd.sim.shape import FleetShape
@@ -29,11 +30,15 @@ class Installed:
 
     installed: WorkloadInfo
     done: list[object] = field(default_factory=list)
+    ill: str = ""
+    """What goes wrong."""
 
     async def info(self) -> WorkloadInfo:
         return self.installed
 
     async def train(self, job: TrainJob) -> TrainResult:
+        if self.ill:
+            raise WorkloadError(self.ill)
         self.done.append(job)
         return TrainResult(job.base, 0, 16, 2, 0, 0.1)
 
@@ -57,7 +62,7 @@ def workers(**changes: object) -> tuple[Installed, CheckedWorker]:
                 source=scripted.SOURCE,
             )
             installed = Installed(replace(info, **changes))  # type: ignore[arg-type]
-            found.append((installed, CheckedWorker(installed, revision)))
+            found.append((installed, CheckedWorker(installed, revision, Health())))
 
     trio.run(main)
     return found[0]
@@ -94,8 +99,34 @@ def test_nothing_is_trained_or_judged_with_another_one(
 
     async def main() -> None:
         for call in (worker.info(), worker.train(TRAIN), worker.evaluate(EVALUATE)):
-            with pytest.raises(WorkloadError, match=words):
+            with pytest.raises(OtherWorkloadError, match=words):
                 await call
 
     trio.run(main)
     assert installed.done == []
+
+
+def test_what_went_wrong_last_is_a_trouble_until_something_has_gone_well() -> None:
+    installed, worker = workers()
+    health = worker._health
+    seen: list[tuple[str, ...]] = []
+
+    async def main() -> None:
+        for ill in ("no such luck", "ran out of luck"):
+            installed.ill = ill
+            with pytest.raises(WorkloadError):
+                await worker.train(TRAIN)
+            seen.append(health.troubles())
+        installed.ill = ""
+        await worker.info()
+        seen.append(health.troubles())
+        await worker.evaluate(EVALUATE)
+        seen.append(health.troubles())
+
+    trio.run(main)
+    assert seen == [
+        ("workload: no such luck",),
+        ("workload: ran out of luck",),
+        ("workload: ran out of luck",),
+        (),
+    ]
