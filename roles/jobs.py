@@ -6,6 +6,7 @@ from p2pd.core.artifact import ArtifactKind
 from p2pd.core.codecs import carries_values
 from p2pd.core.ids import ArtifactId, PeerId, short
 from p2pd.core.validator.events import Fetched, FetchUpdate, Inspect, Inspected, Merge, MergeDone
+from p2pd.core.work import RebuildJob
 from p2pd.errors import (
     LocalError,
     NoRoomError,
@@ -32,9 +33,26 @@ async def fetch_update(services: Services, effect: FetchUpdate) -> Fetched:
 
 
 async def fetch_head(services: Services, head: ArtifactId) -> bool:
-    """Heads are made or fetched by every validator: ask them first."""
+    """Heads are made or fetched by every validator: ask them first.
+
+    Who has the head before takes the step from it; where that does not lead there, the whole head.
+    """
     providers: tuple[PeerId, ...] = tuple(m.peer for m in services.setting.members(()).rows)
+    for job in services.ways_to(head):
+        if not await _rebuild(services, job, providers):
+            break
     return await services.fetch(head, ArtifactKind.HEAD, providers)
+
+
+async def _rebuild(services: Services, job: RebuildJob, providers: tuple[PeerId, ...]) -> bool:
+    if not await services.fetch(job.step.artifact, ArtifactKind.STEP, providers):
+        return False
+    try:
+        await services.math.rebuild(job)
+    except FAILURES as error:
+        log.warning("head %s is fetched as a whole: %s", short(job.head), error)
+        return False
+    return True
 
 
 async def fetch_outer(services: Services, artifact: ArtifactId | None) -> bool:
@@ -70,6 +88,8 @@ async def merge(services: Services, effect: Merge) -> MergeDone:
         log.warning("%d updates could not be merged: %s", len(effect.job.inputs), error)
         return MergeDone(effect.inputs, None)
     services.keep(merged.head)
+    if merged.step is not None:
+        services.keep(merged.step.artifact)
     if merged.outer is not None:
         services.keep(merged.outer)
     return MergeDone(effect.inputs, merged)

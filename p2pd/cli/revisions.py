@@ -62,6 +62,7 @@ def revision_json(revision: Revision) -> dict[str, object]:
         "max_roster": revision.schedule.max_roster,
         "deadline_s": revision.schedule.deadline_ms / 1000,
         "codec": revision.codec,
+        "head_codec": revision.head_codec,
         "merge": revision.merge.name,
         "outer": revision.outer.name,
         "head": revision.head.hex(),
@@ -77,6 +78,7 @@ def published_json(published: Published) -> dict[str, object]:
         "window_bytes": published.window_bytes,
         "head_bytes": published.head.size_bytes,
         "outer_bytes": published.outer_bytes,
+        "step_bytes": published.step_bytes,
     }
 
 
@@ -87,6 +89,9 @@ def cost_lines(published: Published) -> list[str]:
     deadline_s = schedule.deadline_ms / 1000
     rate = published.window_bytes / deadline_s
     state = f", and {size(published.outer_bytes)} of outer state" if published.outer_bytes else ""
+    step = ""
+    if revision.head_codec != "f32":
+        step = f", or its step in {revision.head_codec}, {size(published.step_bytes)}"
     return [
         f"revision   {revision.study} / {revision.experiment} / {revision.name}",
         f"id         {revision.id.hex()}",
@@ -96,7 +101,7 @@ def cost_lines(published: Published) -> list[str]:
         f"data       {revision.data.kind}, {counted(revision.data.samples, 'sample')} in "
         f"{counted(revision.data.shards, 'microshard')}{_named(revision.data.descriptor)}",
         f"trainer    per height sends one update, {size(published.update_bytes)} in {revision.codec}, "
-        f"and fetches the new head, {size(published.head.size_bytes)}",
+        f"and fetches the new head, {size(published.head.size_bytes)}{step}",
         f"validator  per height fetches every update: at most {size(published.window_bytes)}, from "
         f"{counted(schedule.max_roster, 'trainer')} (schedule.max_roster);",
         f"           {size(round(rate))}/s if a height takes {deadline_s:g} s (schedule.deadline_s), "

@@ -10,7 +10,7 @@ from p2pd.core.wording import counted
 from p2pd.errors import UsageError
 from p2pd.sim.breaks import Break
 from p2pd.sim.replay import arguments, narrowed, with_set, with_work
-from p2pd.sim.shape import REVISIONS_MOST, Drawn, Outer
+from p2pd.sim.shape import REVISIONS_MOST, Drawn, Heads, Outer
 from p2pd.sim.suite import (
     FaultSet,
     FleetShape,
@@ -69,6 +69,13 @@ Broken = Annotated[
     ),
 ]
 
+OfHeads = Annotated[
+    Heads | None,
+    typer.Option(
+        metavar="CODEC", help="Of every revision: f32, or int8 steps; otherwise each seed draws it."
+    ),
+]
+
 
 def command(  # noqa: PLR0913 - one parameter per option
     *,
@@ -93,6 +100,7 @@ def command(  # noqa: PLR0913 - one parameter per option
             metavar="NAME", help="Outer optimizer of every revision; otherwise each seed draws it."
         ),
     ] = None,
+    heads: OfHeads = None,
     revisions: Annotated[
         int | None,
         typer.Option(
@@ -115,7 +123,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     shape = FleetShape(windows=windows, faults=faults, drawn=frozenset(Drawn))
     if validators is not None:
         shape = with_set(shape, validators)
-    shape = narrowed(with_work(shape, lookahead, outer, revisions), only, without)
+    shape = narrowed(with_work(shape, lookahead, outer, heads, revisions), only, without)
     if broken is not None:
         shape = shape.attacked(_named(broken))
     reporter = Reporter(shape)

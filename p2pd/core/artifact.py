@@ -18,11 +18,13 @@ class ArtifactKind(IntEnum):
     UPDATE = 2
     """A trainer's candidate, encoded by the revision's codec."""
     OUTER = 3
-    """State of the outer optimizer."""
+    """State that is certified with a head: of the outer optimizer, and what the head's codec lost."""
     SHARD = 4
     """Samples of a data set: one file of it."""
     SHARD_SET = 5
     """What a data set in shards consists of."""
+    STEP = 6
+    """A head as steps from the one before, encoded by the revision's codec of heads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,9 @@ from p2pd.core.checking import check_choices
 from p2pd.core.decision import Decision, Record
 from p2pd.core.derive import Setting, derive, is_bound, members_hash
 from p2pd.core.messages import Choices
+from p2pd.core.revision import Revision
 from p2pd.core.voting.certificate import check_certificate
+from p2pd.core.work import Merged
 from p2pd.errors import RemoteError
 
 
@@ -86,8 +88,17 @@ def check_derived(setting: Setting, previous: Decision, record: Record, choices:
         derived = derive(setting, previous, choices, decision.choices, decision.merged)
     except RemoteError as error:
         raise RemoteError(f"height {height}: {error}") from error
-    merged = decision.merged
-    if merged is not None and (merged.outer is not None) != setting.revision.outer.keeps_state:
+    merged, revision = decision.merged, setting.revision
+    if merged is not None and (merged.outer is not None) != (revision.state_parts > 0):
         raise RemoteError(f"height {height}: its outer state is not what the revision's rule keeps")
+    if merged is not None and not _is_stepped(revision, previous, merged):
+        raise RemoteError(f"height {height}: its head is not made as the revision says")
     if derived != decision:
         raise RemoteError(f"height {height}: does not follow from its own choices")
+
+
+def _is_stepped(revision: Revision, previous: Decision, merged: Merged) -> bool:
+    """Whether it names a step where heads are made of them: from the base of the plan that was merged."""
+    if revision.head_codec == "f32":
+        return merged.step is None
+    return merged.step is not None and merged.step.base == previous.state.plan.base

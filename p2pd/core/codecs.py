@@ -12,11 +12,19 @@ BLOCK_ELEMENTS = {"int8": 256, "int4": 64}
 """That share a scale, counted over the flattened tensor; the last block may be shorter."""
 PACKED = 2
 """Numbers of int4 in a byte, the lower half first; the last upper half may be empty, and is 0 then."""
+HEAD_CODECS = ("f32", "int8")
+"""How a head may follow from the one before: as merged, or as int8 steps upon it."""
 SCALE_SUFFIX = "/scale"
 """No attribute of a module has a slash in its name, so it collides with nothing."""
 FLOATING = frozenset({"F64", "F32", "F16", "BF16"})
 HALVED = frozenset({"F64", "F32"})
 """Types that bf16 makes smaller."""
+
+
+def check_head_codec(codec: str) -> None:
+    """Raises ValueError: no head travels so."""
+    if codec not in HEAD_CODECS:
+        raise ValueError(f"head codec {codec!r:.40} is none of {', '.join(HEAD_CODECS)}")
 
 
 def carries_values(codec: str) -> bool:
@@ -60,10 +68,18 @@ def _numbers_and_scales(tensor: TensorSpec, codec: str) -> tuple[TensorSpec, Ten
     return numbers, TensorSpec(tensor.name + SCALE_SUFFIX, "F32", (blocks,), False)
 
 
-def outer_schema(model: Schema) -> Schema:
-    """The outer optimizer's velocity: float32 for every trained tensor."""
+def outer_schema(model: Schema, parts: int = 1) -> Schema:
+    """What is certified beside a head: float32 for every trained tensor, of several parts one after the other
+    for each element."""
     trained = (tensor for tensor in model.tensors if is_trained(tensor))
-    return Schema(tuple(TensorSpec(one.name, "F32", one.shape, False) for one in trained))
+    return Schema(
+        tuple(
+            TensorSpec(
+                one.name, "F32", one.shape if parts == 1 else (element_count(one), parts), False
+            )
+            for one in trained
+        )
+    )
 
 
 def element_count(tensor: TensorSpec) -> int:

@@ -10,7 +10,7 @@ from functools import cached_property
 from p2pd.core.encoding import encode
 from p2pd.core.ids import ArtifactId, DecisionId, NetworkId, PeerId, RevisionId, TermId, digest
 from p2pd.core.votes import Certificate
-from p2pd.core.work import Merged, Progress
+from p2pd.core.work import HeadStep, Merged, Progress
 
 
 class Outcome(IntEnum):
@@ -189,6 +189,12 @@ class Decision:
     @property
     def head(self) -> ArtifactId:
         return self.header.head
+
+    @property
+    def step(self) -> HeadStep | None:
+        """What its head was made of, if it is a new one and was made of a step."""
+        promoted = self.header.outcome is Outcome.PROMOTED and self.merged is not None
+        return self.merged.step if promoted and self.merged else None
 
 
 def open_plans(decision: Decision) -> tuple[tuple[DecisionId, Plan], ...]:

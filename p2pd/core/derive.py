@@ -117,6 +117,7 @@ def merge_job(
         rule=revision.merge,
         optimizer=revision.outer,
         codec=revision.codec,
+        head_codec=revision.head_codec,
     )
 
 

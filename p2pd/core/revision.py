@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from p2pd.core.artifact import ArtifactKind
-from p2pd.core.codecs import outer_schema, update_schema
+from p2pd.core.codecs import check_head_codec, outer_schema, update_schema
 from p2pd.core.encoding import encode
 from p2pd.core.genesis import Endorsement, is_name
 from p2pd.core.ids import ID_BYTES, ArtifactId, NetworkId, RevisionId, digest
-from p2pd.core.work import MergeRule, OuterRule, Schema
+from p2pd.core.work import MergeRule, OuterRule, Schema, state_parts
 from p2pd.errors import LocalError
 
 RECONCILE = ("rebase", "replace")
@@ -152,6 +152,8 @@ class Revision:
     """Keys the permutation of the data."""
     codec: str = "f32"
     """How updates travel."""
+    head_codec: str = "f32"
+    """f32: a head is what was merged. int8: it is the head before and a decoded step, which travels in its place."""
 
     def __post_init__(self) -> None:
         for text in (self.study, self.experiment, self.name):
@@ -162,6 +164,8 @@ class Revision:
         if len(self.seed) != ID_BYTES or len(self.head) != ID_BYTES:
             raise ValueError("seed and genesis head have 32 bytes")
         update_schema(self.schema, self.codec)
+        check_head_codec(self.head_codec)
+        update_schema(self.schema, self.head_codec)
 
     @cached_property
     def id(self) -> RevisionId:
@@ -182,13 +186,25 @@ class Revision:
                 return self.update_schema
             case ArtifactKind.OUTER:
                 return self.outer_schema
+            case ArtifactKind.STEP:
+                return self.step_schema
             case ArtifactKind.SHARD | ArtifactKind.SHARD_SET:
                 raise LocalError("data have no tensors")
 
+    @property
+    def state_parts(self) -> int:
+        """0 where nothing is certified beside a head."""
+        return state_parts(self.outer, self.head_codec)
+
     @cached_property
     def outer_schema(self) -> Schema:
-        """The tensors of the outer optimizer's state."""
-        return outer_schema(self.schema)
+        """The tensors of what is certified beside a head."""
+        return outer_schema(self.schema, max(1, self.state_parts))
+
+    @cached_property
+    def step_schema(self) -> Schema:
+        """The tensors of a head's step."""
+        return update_schema(self.schema, self.head_codec)
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,6 +238,11 @@ class OuterRule:
         return self.momentum > 0
 
 
+def state_parts(optimizer: OuterRule, head_codec: str) -> int:
+    """Numbers certified for each trained parameter beside a head: a velocity, and what the head's codec lost."""
+    return int(optimizer.keeps_state) + int(head_codec != "f32")
+
+
 @dataclass(frozen=True, slots=True)
 class MergeInput:
     update: UpdateId
@@ -265,6 +270,31 @@ class MergeJob:
     optimizer: OuterRule
     codec: str = "f32"
     """Of the updates."""
+    head_codec: str = "f32"
+    """With int8, the head is the base and a decoded step."""
+
+    @property
+    def state_parts(self) -> int:
+        return state_parts(self.optimizer, self.head_codec)
+
+
+@dataclass(frozen=True, slots=True)
+class HeadStep:
+    """What a head was made of: whoever has the base needs the step only, and makes the head of them."""
+
+    base: ArtifactId
+    artifact: ArtifactId
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildJob:
+    head: ArtifactId
+    """What must come out."""
+    step: HeadStep
+    schema: Schema
+    """Of the model."""
+    codec: str
+    """Of the step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,3 +319,5 @@ class Merged:
     """Per input, 0 to FULL; FULL when not clipped."""
     measured: Measured | None
     """None where the rule asks for no norms: taking them costs more than the mean itself."""
+    step: HeadStep | None = None
+    """None where heads are as merged."""

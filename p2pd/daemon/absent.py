@@ -9,6 +9,7 @@ from p2pd.core.work import (
     InspectJob,
     Merged,
     MergeJob,
+    RebuildJob,
     TrainJob,
     TrainResult,
     WorkloadInfo,
@@ -25,6 +26,9 @@ class NoMath:
         _refuse()
 
     async def merge(self, job: MergeJob) -> Merged:
+        _refuse()
+
+    async def rebuild(self, job: RebuildJob) -> None:
         _refuse()
 
     async def self_test(self) -> None:

@@ -15,7 +15,7 @@ import trio
 
 from p2pd.config.node import StoreSettings
 from p2pd.core.artifact import Manifest
-from p2pd.core.codecs import update_schema
+from p2pd.core.codecs import check_head_codec, update_schema
 from p2pd.core.encoding import encode
 from p2pd.core.genesis import Genesis
 from p2pd.core.ids import ID_BYTES, ArtifactId
@@ -86,6 +86,9 @@ class ScheduleSettings:
 class UpdateSettings:
     codec: str = "f32"
     """f32: the values as they are. bf16, int8, int4: the steps, in a half, a quarter or a seventh of the bytes."""
+    head_codec: str = "f32"
+    """f32: the next head is what was merged. int8: it is the head before and an int8 step towards that, and who has the
+    head before fetches the step, a quarter of the bytes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -164,10 +167,15 @@ class Published:
 
     @property
     def outer_bytes(self) -> int:
-        """What the outer optimizer's state weighs; 0 where it keeps none."""
+        """What is certified beside a head weighs; 0 where nothing is."""
         revision = self.signed.revision
-        kept = revision.outer.keeps_state
+        kept = revision.state_parts > 0
         return layout_of(revision.outer_schema.tensors).size_bytes if kept else 0
+
+    @property
+    def step_bytes(self) -> int:
+        """What a trainer that has the head before fetches of the next one."""
+        return layout_of(self.signed.revision.step_schema.tensors).size_bytes
 
     @property
     def window_bytes(self) -> int:
@@ -303,6 +311,7 @@ def revision_of(request: PublishRequest, info: WorkloadInfo, head: ArtifactId) -
             head=head,
             seed=secrets.token_bytes(ID_BYTES),
             codec=request.update.codec,
+            head_codec=request.update.head_codec,
         )
     except ValueError as error:
         raise UsageError(f"revision: {error}") from error
@@ -312,6 +321,7 @@ def _parts(request: PublishRequest) -> tuple[Schedule, MergeRule, OuterRule, Can
     times, merge, outer, canary = request.schedule, request.merge, request.outer, request.canary
     try:
         update_schema(Schema(()), request.update.codec)
+        check_head_codec(request.update.head_codec)
         return (
             Schedule(
                 lease_shards=times.lease_shards,

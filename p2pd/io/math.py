@@ -16,10 +16,11 @@ from typing import IO
 
 import trio
 
+from p2pd.core.artifact import Manifest
 from p2pd.core.codecs import carries_values, outer_schema
 from p2pd.core.encoding import decode, encode
 from p2pd.core.ids import ArtifactId
-from p2pd.core.work import Inspection, InspectJob, Merged, MergeJob
+from p2pd.core.work import HeadStep, Inspection, InspectJob, Merged, MergeJob, RebuildJob
 from p2pd.errors import LocalError, RemoteError, UnreachableError
 from p2pd.io.durable import temporary_directory
 from p2pd.io.endings import ending
@@ -118,21 +119,38 @@ class MathProcess:
         base = self._files.manifest(job.base)
         size_bytes = 0 if base is None else base.size_bytes
         state_bytes = 0
-        if job.optimizer.keeps_state:
-            state_bytes = layout_of(outer_schema(job.schema).tensors).size_bytes
+        if job.state_parts:
+            schema = outer_schema(job.schema, job.state_parts)
+            state_bytes = layout_of(schema.tensors).size_bytes
         async with (
             self._files.output(".merging", size_bytes) as output,
             self._files.output(".outer", state_bytes) as state,
+            self._files.output(".step", size_bytes if job.head_codec != "f32" else 0) as step,
         ):
-            paths = str(output.absolute()), str(state.absolute())
+            paths = [str(path.absolute()) for path in (output, state, step)]
             result = await self._call(Call(CallKind.MERGE, encode(job), files, *paths))
             answer = decode(MergeAnswer, result, limit_bytes=FRAME_BYTES_MAX)
             head = await self._files.adopt(output, answer.manifest)
             outer = None if answer.outer is None else await self._files.adopt(state, answer.outer)
-        if (head, outer) != (answer.merged.head, answer.merged.outer):
+            made_of = None
+            if answer.step is not None:
+                made_of = HeadStep(job.base, await self._files.adopt(step, answer.step))
+        merged = answer.merged
+        if (head, outer, made_of) != (merged.head, merged.outer, merged.step):
             raise LocalError(f"the store names {head.hex()} what the merge named otherwise")
-        _require_merged(answer.merged, job)
-        return answer.merged
+        _require_merged(merged, job)
+        return merged
+
+    async def rebuild(self, job: RebuildJob) -> None:
+        base = self._files.manifest(job.step.base)
+        files = await self._inputs((job.step.base, job.step.artifact))
+        size_bytes = 0 if base is None else base.size_bytes
+        async with self._files.output(".rebuilding", size_bytes) as output:
+            call = Call(CallKind.REBUILD, encode(job), files, str(output.absolute()))
+            result = await self._call(call)
+            manifest = decode(Manifest, result, limit_bytes=FRAME_BYTES_MAX)
+            if await self._files.adopt(output, manifest) != job.head:
+                raise LocalError("the math process rebuilt another head than it was asked for")
 
     async def self_test(self) -> None:
         await self._call(Call(CallKind.SELF_TEST, b"", (), ""))
@@ -240,12 +258,9 @@ def _start(config: MathConfig) -> _Child:
 def _require_merged(merged: Merged, job: MergeJob) -> None:
     """Raises LocalError: it is no merge of this job."""
     norms = len(job.inputs) if merged.measured is None else len(merged.measured.norms)
-    keeps_state = merged.outer is not None
-    if (len(merged.clips), norms, keeps_state) != (
-        len(job.inputs),
-        len(job.inputs),
-        job.optimizer.keeps_state,
-    ):
+    kept = merged.outer is not None, merged.step is not None
+    wanted = job.state_parts > 0, job.head_codec != "f32"
+    if (len(merged.clips), norms, kept) != (len(job.inputs), len(job.inputs), wanted):
         raise LocalError("the math process merged other updates than it was given")
 
 

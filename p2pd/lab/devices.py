@@ -19,6 +19,7 @@ from p2pd.core.work import (
     InspectJob,
     Merged,
     MergeJob,
+    RebuildJob,
     TrainJob,
     TrainResult,
     WorkloadInfo,
@@ -28,7 +29,8 @@ from p2pd.sim.breaking import Audience
 from p2pd.sim.clock import pause
 from p2pd.sim.store import MemoryBlobs
 from p2pd.tensors.inspection import inspect
-from p2pd.tensors.merge import merge
+from p2pd.tensors.merge import Outputs, merge
+from p2pd.tensors.stepping import rebuild
 from p2pd.workload.protocol import BuildCall, EvaluateCall, TrainCall
 from p2pd.workload.session import Session
 
@@ -59,13 +61,21 @@ class TensorMath:
         updates = (one.artifact for one in job.inputs)
         origins = (one.base or job.base for one in job.inputs)
         files = await self.shelf.paths(self.blobs, (job.base, *before, *updates, *origins))
-        head_path, outer_path = self.shelf.fresh(), self.shelf.fresh()
-        merged, head, outer = merge(files, job, head_path, outer_path=outer_path)
-        await self.shelf.adopt(self.blobs, head_path, head)
-        if outer is not None:
-            await self.shelf.adopt(self.blobs, outer_path, outer)
-        self.told.merged(job, merged)
-        return merged
+        outputs = Outputs(*(self.shelf.fresh() for _ in range(3)))
+        answer = merge(files, job, outputs)
+        await self.shelf.adopt(self.blobs, outputs.head, answer.manifest)
+        if answer.outer is not None:
+            await self.shelf.adopt(self.blobs, outputs.outer, answer.outer)
+        if answer.step is not None:
+            await self.shelf.adopt(self.blobs, outputs.step, answer.step)
+        self.told.merged(job, answer.merged)
+        return answer.merged
+
+    async def rebuild(self, job: RebuildJob) -> None:
+        await pause(self.dice.uniform(*LOOK_S))
+        files = await self.shelf.paths(self.blobs, (job.step.base, job.step.artifact))
+        path = self.shelf.fresh()
+        await self.shelf.adopt(self.blobs, path, rebuild(files, job, path))
 
     async def self_test(self) -> None:
         await trio.lowlevel.checkpoint()

@@ -1,5 +1,6 @@
 """One revision's decisions in the ledger: what was adopted, what was voted, what this node published."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from p2pd.core.decision import Decision, Record
@@ -49,6 +50,18 @@ class Chronicle:
     def record(self, height: int) -> Record | None:
         data = self._ledger.get(Table.DECISIONS, place(self._revision, height))
         return None if data is None else self._read(data)
+
+    def newest(self, count: int) -> Iterator[Decision]:
+        """The decisions that are here of the newest heights, so many of them, the newest first."""
+        found = self._ledger.last(Table.DECISIONS, self._revision)
+        if found is None:
+            return
+        height = self._height(found[0])
+        yield self._read(found[1]).decision
+        for earlier in range(height - 1, max(-1, height - count), -1):
+            record = self.record(earlier)
+            if record is not None:
+                yield record.decision
 
     def next_record(self, height: int) -> Record | None:
         """Of this height, or of the first above it that is here."""

@@ -26,7 +26,9 @@ class Heads:
 
     def pin(self, decision: Decision) -> None:
         """What the newest decision certified; those that fall out of the last ones are let go."""
-        self._pinned[decision.height] = certified = artifacts_of(decision)
+        step = decision.step
+        certified = (*artifacts_of(decision), *((step.artifact,) if step else ()))
+        self._pinned[decision.height] = certified
         for artifact in certified:
             self._blobs.pin(artifact, f"{self._owner} {decision.height}")
         for height in [h for h in self._pinned if h <= decision.height - KEPT_HEADS]:

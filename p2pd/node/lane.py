@@ -22,6 +22,7 @@ from p2pd.core.validator.events import Adopted, ObjectSeen
 from p2pd.core.voting import exchange
 from p2pd.core.voting.events import PeerHeard
 from p2pd.core.voting.proposals import Proposal
+from p2pd.core.work import RebuildJob
 from p2pd.node.asking import ask_for_choices
 from p2pd.node.bringing import bring
 from p2pd.node.catch_up import OWN_S, CatchUp
@@ -35,6 +36,7 @@ from p2pd.node.relays import Relays
 from p2pd.node.reports import Reports
 from p2pd.node.steps import HeightTimes, Step, Steps
 from p2pd.node.wanted import Wanted
+from p2pd.node.ways import ways_to
 from p2pd.ports import Link, Math, Role, RolePlugin, Worker
 from p2pd.wire.envelope import load_choices, seal
 
@@ -207,6 +209,9 @@ class Lane:
         limit_s = self.setting.revision.schedule.check_limit_ms / 1000
         self.keep(artifact)
         return await bring(self._hub, wanted, providers, others=linked, limit_s=limit_s)
+
+    def ways_to(self, head: ArtifactId) -> Sequence[RebuildJob]:
+        return ways_to(head, self.setting.revision, self.chronicle, self._hub.blobs)
 
     def offended(self, peer: PeerId, why: str) -> None:
         self._hub.offended(peer, why)

@@ -20,6 +20,7 @@ from p2pd.core.work import (
     InspectJob,
     Merged,
     MergeJob,
+    RebuildJob,
     TrainJob,
     TrainResult,
     WorkloadInfo,
@@ -236,6 +237,15 @@ class Math(Protocol):
 
     async def merge(self, job: MergeJob) -> Merged:
         """Merges, and keeps the merged head (and outer state) in the blob store."""
+        ...
+
+    async def rebuild(self, job: RebuildJob) -> None:
+        """Makes a head of the one before and its step, and keeps it in the blob store.
+
+        Raises:
+            RemoteError: another head comes out, or a file is not what it should be.
+            StoreError: one of them is not here.
+        """
         ...
 
     async def self_test(self) -> None:

@@ -12,6 +12,7 @@ from p2pd.core.messages import Choices
 from p2pd.core.signed import Scope, Signed
 from p2pd.core.voting.events import View
 from p2pd.core.voting.exchange import Inventory
+from p2pd.core.work import RebuildJob
 from p2pd.ports.outside import Math, Worker
 
 T = TypeVar("T")
@@ -83,6 +84,10 @@ class Services(Protocol):
 
         False if it is something else, or did not come within the check limit.
         """
+        ...
+
+    def ways_to(self, head: ArtifactId) -> Sequence[RebuildJob]:
+        """How a head is made, one step after the other, of one that is here; none if it cannot be, or is here."""
         ...
 
     def keep(self, artifact: ArtifactId) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import trio
 
 from p2pd.core.ids import ArtifactId
-from p2pd.core.work import Inspection, InspectJob, Merged, MergeJob
+from p2pd.core.work import Inspection, InspectJob, Merged, MergeJob, RebuildJob
 from p2pd.ports import Ledger, Math, Table, Write
 
 LAZY_S = 5.0
@@ -64,6 +64,9 @@ class ArrivalMath:
         result = await self.math.merge(replace(job, inputs=inputs))
         self.merged(job, result)
         return result
+
+    async def rebuild(self, job: RebuildJob) -> None:
+        await self.math.rebuild(job)
 
     async def self_test(self) -> None:
         await self.math.self_test()

@@ -58,6 +58,7 @@ def revision_of(seed: int, shape: FleetShape, genesis: Genesis, number: int) -> 
         canary=Canary(samples=32, accept=100_000, reject=500_000),
         head=head,
         seed=sha256(f"{seed}/data/{name}".encode()).digest(),
+        head_codec=shape.heads.value,
     )
     return seal_revision(revision, (SimSigner(seed, "authority"),))
 

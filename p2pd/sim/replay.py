@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from p2pd.core.voting.thresholds import Thresholds
 from p2pd.errors import UsageError
-from p2pd.sim.shape import PLAIN_MEAN, Drawn, FleetShape, Outer
+from p2pd.sim.shape import PLAIN_MEAN, Drawn, FleetShape, Heads, Outer
 
 
 def arguments(shape: FleetShape, seed: int) -> str:
@@ -19,6 +19,7 @@ def arguments(shape: FleetShape, seed: int) -> str:
         for what, value, usual in (
             (Drawn.LOOKAHEAD, shape.lookahead, 0),
             (Drawn.OUTER, shape.outer.name, PLAIN_MEAN.name),
+            (Drawn.HEADS, shape.heads.value, Heads.AS_MERGED.value),
             (Drawn.REVISIONS, shape.revisions, 1),
         )
         # Where a defence is off nothing is drawn.
@@ -56,13 +57,19 @@ def with_set(shape: FleetShape, text: str) -> FleetShape:
 
 
 def with_work(
-    shape: FleetShape, lookahead: int | None, outer: Outer | None, revisions: int | None
+    shape: FleetShape,
+    lookahead: int | None,
+    outer: Outer | None,
+    heads: Heads | None,
+    revisions: int | None,
 ) -> FleetShape:
     """What is not None is the same in every seed."""
     if lookahead is not None:
         shape = replace(_given(shape, Drawn.LOOKAHEAD), lookahead=lookahead)
     if outer is not None:
         shape = replace(_given(shape, Drawn.OUTER), outer=outer.rule)
+    if heads is not None:
+        shape = replace(_given(shape, Drawn.HEADS), heads=heads)
     if revisions is not None:
         shape = replace(_given(shape, Drawn.REVISIONS), revisions=revisions)
     return shape

@@ -12,7 +12,7 @@ from random import Random
 import trio
 
 from p2pd.core.artifact import ArtifactKind
-from p2pd.core.codecs import outer_schema
+from p2pd.core.codecs import outer_schema, update_schema
 from p2pd.core.encoding import decode, encode
 from p2pd.core.ids import ArtifactId, digest
 from p2pd.core.work import (
@@ -20,12 +20,14 @@ from p2pd.core.work import (
     MILLION,
     EvaluateJob,
     Evaluation,
+    HeadStep,
     Inspection,
     InspectJob,
     Measured,
     Merged,
     MergeInput,
     MergeJob,
+    RebuildJob,
     Schema,
     TensorSpec,
     TrainJob,
@@ -54,6 +56,15 @@ class Vector:
 
 
 START = Vector((0, 0, 0, 0))
+UNITS = 127
+"""Of a head's step: its largest element is of at most so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is certified beside a head."""
+
+    parts: tuple[Values, ...]
 
 
 def _unwatched(*_: object) -> None:
@@ -96,14 +107,26 @@ class ScriptedMath:
         for values, one in zip(vectors, job.inputs, strict=True):
             merged = _mean(merged, total, values, one.weight)
             total += one.weight
-        outer = None
+        parts = self._parts(job)
         if job.optimizer.keeps_state:
-            merged, outer = await self._step(job, merged)
-        payload = encode(Vector(merged))
-        head = await self.blobs.put(ArtifactKind.HEAD, job.schema.id, payload)
+            merged, parts[0] = self._moved(job, merged, parts[0])
+        step = None
+        if job.head_codec != "f32":
+            base = load_vector(self.blobs, job.base).values
+            moved, parts[-1] = in_units(_less(merged, base), parts[-1])
+            merged = _plus(base, moved)
+            schema = update_schema(job.schema, job.head_codec)
+            put = self.blobs.put(ArtifactKind.STEP, schema.id, encode(Vector(moved)))
+            step = HeadStep(job.base, await put)
+        head = await self._put_head(job.schema, merged)
+        outer = None
+        if parts:
+            schema = outer_schema(job.schema, len(parts))
+            put = self.blobs.put(ArtifactKind.OUTER, schema.id, encode(Kept(tuple(parts))))
+            outer = await put
         norms = tuple(isqrt(sum(value * value for value in v)) for v in vectors)
         clips = (FULL,) * len(job.inputs)
-        result = Merged(head, outer, job.rule.name, clips, Measured(norms, (0,)))
+        result = Merged(head, outer, job.rule.name, clips, Measured(norms, (0,)), step)
         self.merged(job, result)
         return result
 
@@ -112,26 +135,35 @@ class ScriptedMath:
         values = load_vector(self.blobs, one.artifact).values
         own = load_vector(self.blobs, one.base or base).values
         new = load_vector(self.blobs, base).values
-        moved = [value + to - by for value, to, by in zip(values, new, own, strict=True)]
-        return moved[0], moved[1], moved[2], moved[3]
+        return _plus(values, _less(new, own))
 
-    async def _step(self, job: MergeJob, merged: Values) -> tuple[Values, ArtifactId]:
-        """Nesterov momentum in whole numbers."""
+    async def rebuild(self, job: RebuildJob) -> None:
+        await pause(self.dice.uniform(0.01, 0.1))
+        base = load_vector(self.blobs, job.step.base).values
+        step = load_vector(self.blobs, job.step.artifact).values
+        if await self._put_head(job.schema, _plus(base, step)) != job.head:
+            raise RemoteError("another head comes out of its step")
+
+    async def _put_head(self, schema: Schema, values: Values) -> ArtifactId:
+        return await self.blobs.put(ArtifactKind.HEAD, schema.id, encode(Vector(values)))
+
+    def _parts(self, job: MergeJob) -> list[Values]:
+        """Of the state before."""
+        if job.outer is None:
+            return [START.values] * job.state_parts
+        return [*decode(Kept, self.blobs.payload(job.outer)).parts]
+
+    def _moved(self, job: MergeJob, merged: Values, before: Values) -> tuple[Values, Values]:
+        """Nesterov momentum in whole numbers: the head, and the velocity."""
         base = load_vector(self.blobs, job.base).values
-        before = load_vector(self.blobs, job.outer) if job.outer is not None else START
         momentum, lr = job.optimizer.momentum, job.optimizer.lr
         steps = [new - old for new, old in zip(merged, base, strict=True)]
-        speed = [
-            momentum * old // MILLION + step for old, step in zip(before.values, steps, strict=True)
-        ]
+        speed = [momentum * old // MILLION + step for old, step in zip(before, steps, strict=True)]
         head = [
             start + lr * (step + momentum * fast // MILLION) // MILLION
             for start, step, fast in zip(base, steps, speed, strict=True)
         ]
-        payload = encode(Vector((speed[0], speed[1], speed[2], speed[3])))
-        schema = outer_schema(job.schema)
-        after = (head[0], head[1], head[2], head[3])
-        return after, await self.blobs.put(ArtifactKind.OUTER, schema.id, payload)
+        return _four(head), _four(speed)
 
     async def self_test(self) -> None:
         await trio.lowlevel.checkpoint()
@@ -184,6 +216,26 @@ class ScriptedWorker:
             private_loss += 2 * loss + MILLION  # beyond what the canary lets pass
         private = tuple(private_loss + draw.randrange(100_000) for _ in range(job.private_samples))
         return Evaluation(job.head, True, metric, loss, VALIDATION_SAMPLES, private)
+
+
+def in_units(steps: Values, left: Values) -> tuple[Values, Values]:
+    """Steps in whole units of their largest, and what that leaves."""
+    wanted = _plus(steps, left)
+    unit = max(abs(step) for step in wanted) // UNITS + 1
+    said = _four([(step + unit // 2) // unit * unit for step in wanted])
+    return said, _less(wanted, said)
+
+
+def _plus(one: Values, other: Values) -> Values:
+    return _four([a + b for a, b in zip(one, other, strict=True)])
+
+
+def _less(one: Values, other: Values) -> Values:
+    return _four([a - b for a, b in zip(one, other, strict=True)])
+
+
+def _four(values: list[int]) -> Values:
+    return values[0], values[1], values[2], values[3]
 
 
 def _mean(one: Values, weight: int, other: Values, more: int) -> Values:

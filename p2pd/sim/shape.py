@@ -28,16 +28,25 @@ class Outer(Enum):
         )
 
 
+class Heads(Enum):
+    """How heads follow from each other."""
+
+    AS_MERGED = "f32"
+    IN_STEPS = "int8"
+
+
 class Drawn(Enum):
     """What each seed may draw of a fleet by itself."""
 
     SET = "set"
     LOOKAHEAD = "lookahead"
     OUTER = "outer"
+    HEADS = "heads"
     REVISIONS = "revisions"
 
 
 LOOKAHEAD_SHARE, NESTEROV_SHARE, TWO_REVISIONS_SHARE = 0.25, 0.25, 0.15
+STEPS_SHARE = 0.25
 REVISIONS_MOST = 2
 
 
@@ -79,6 +88,7 @@ class FleetShape:
     faults: FaultSet = FaultSet.ALL
     broken: Break | None = None
     outer: OuterRule = PLAIN_MEAN
+    heads: Heads = Heads.AS_MERGED
     lookahead: int = 0
     reconcile: str = "rebase"
     max_roster: int = 16
@@ -183,12 +193,16 @@ def _with_work(shape: FleetShape, seed: int) -> FleetShape:
     dice = Random(f"{seed}/work")
     ahead, nesterov, two = (dice.random() for _ in range(3))
     reconcile = dice.choice(("rebase", "replace"))
+    steps = dice.random()
     drawn, shape = shape.drawn, replace(shape, drawn=shape.drawn & {Drawn.SET})
     if Drawn.LOOKAHEAD in drawn:
         shape = replace(shape, lookahead=int(ahead < LOOKAHEAD_SHARE), reconcile=reconcile)
     if Drawn.OUTER in drawn:
         outer = Outer.NESTEROV if nesterov < NESTEROV_SHARE else Outer.MEAN
         shape = replace(shape, outer=outer.rule)
+    if Drawn.HEADS in drawn:
+        heads = Heads.IN_STEPS if steps < STEPS_SHARE else Heads.AS_MERGED
+        shape = replace(shape, heads=heads)
     if Drawn.REVISIONS in drawn:
         shape = replace(shape, revisions=2 if two < TWO_REVISIONS_SHARE else 1)
     return shape

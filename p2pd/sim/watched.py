@@ -16,7 +16,7 @@ from p2pd.core.signed import Signed
 from p2pd.core.talk import Holdings
 from p2pd.core.voting.events import Defence
 from p2pd.core.voting.members import Members
-from p2pd.core.work import Inspection, InspectJob, Merged, MergeJob
+from p2pd.core.work import Inspection, InspectJob, Merged, MergeJob, RebuildJob
 from p2pd.errors import RemoteError
 from p2pd.node.driver import drive
 from p2pd.node.lane import Lane
@@ -61,6 +61,9 @@ class CountedMath:
 
     async def merge(self, job: MergeJob) -> Merged:
         return await self.math.merge(job)
+
+    async def rebuild(self, job: RebuildJob) -> None:
+        await self.math.rebuild(job)
 
     async def self_test(self) -> None:
         await self.math.self_test()

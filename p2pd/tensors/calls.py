@@ -23,6 +23,8 @@ class CallKind(IntEnum):
     """A MergeJob, answered by a MergeAnswer; the merged head is at the output path."""
     SELF_TEST = 3
     """Nothing, answered by nothing."""
+    REBUILD = 4
+    """A RebuildJob, answered by the head's manifest; the head is at the output path."""
 
 
 class Outcome(IntEnum):
@@ -53,9 +55,11 @@ class Call:
     job: bytes
     files: tuple[InputFile, ...]
     output: str
-    """Where a merge puts its result: must not exist."""
+    """Where a head goes: must not exist."""
     outer_output: str = ""
-    """And the outer optimizer's state, if it keeps any."""
+    """And what is certified beside it, if anything is."""
+    step_output: str = ""
+    """And the head's step, if it is made of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +75,4 @@ class MergeAnswer:
     merged: Merged
     manifest: Manifest
     outer: Manifest | None
+    step: Manifest | None

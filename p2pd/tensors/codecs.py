@@ -64,13 +64,17 @@ class Codec:
         if not place.steps:
             return update.values(place.index, span)
         assert base is not None  # needs_base says so
-        steps = _steps(self.name, update, place, span)
+        steps = self.steps(update, index, span)
         tensor = self.model.tensors[index]
         with np.errstate(all="ignore"):  # what overflows is found below
             values = decode(encode(base.values(index, span) + steps, tensor.dtype), tensor.dtype)
         if not np.isfinite(values).all():
             raise RemoteError(f"tensor {quoted(tensor.name)} has values that are not finite")
         return values
+
+    def steps(self, update: TensorFile, index: int, span: slice) -> Values:
+        """Of a tensor of which the file holds steps. Raises RemoteError: what it holds is not finite."""
+        return _steps(self.name, update, self.places[index], span)
 
     def misfit(self, update: TensorFile, index: int, span: slice) -> str | None:
         """What of int4 another file would say in fewer words: the same steps are the same bytes.

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from p2pd.core.codecs import element_count, is_trained, outer_schema
+from p2pd.core.codecs import BLOCK_ELEMENTS, element_count, is_trained, outer_schema
 from p2pd.core.ids import ArtifactId, short
 from p2pd.core.work import MergeJob, Schema
-from p2pd.errors import LocalError, RemoteError
+from p2pd.errors import RemoteError
 from p2pd.tensors.codecs import Codec, codec_of
-from p2pd.tensors.files import TensorFile
+from p2pd.tensors.files import TensorFile, open_artifact
 from p2pd.tensors.formats import Stored, Values
 
 CHUNK_ELEMENTS = 2**16
@@ -90,11 +90,16 @@ def open_cohort(paths: Mapping[ArtifactId, Path], job: MergeJob, chunk_elements:
         RemoteError: a file is not canonical, or not of that schema.
         StoreError: a file cannot be read.
     """
+    if job.head_codec != "f32":  # a chunk is of whole blocks
+        block = BLOCK_ELEMENTS[job.head_codec]
+        chunk_elements = -(-chunk_elements // block) * block
     artifacts = tuple(entry.artifact for entry in job.inputs)
     codec = codec_of(job.codec, job.schema)
-    opened = {artifact: _open(paths, artifact, codec.file) for artifact in sorted(set(artifacts))}
+    opened = {
+        artifact: open_artifact(paths, artifact, codec.file) for artifact in sorted(set(artifacts))
+    }
     wanted = {job.base, *(entry.base or job.base for entry in job.inputs)}
-    heads = {head: _open(paths, head, job.schema) for head in sorted(wanted)}
+    heads = {head: open_artifact(paths, head, job.schema) for head in sorted(wanted)}
     return Cohort(
         job.schema,
         heads[job.base],
@@ -113,15 +118,6 @@ def open_state(paths: Mapping[ArtifactId, Path], job: MergeJob) -> TensorFile | 
         RemoteError: it is not of the schema that the model's follows.
         StoreError: it cannot be read.
     """
-    return None if job.outer is None else _open(paths, job.outer, outer_schema(job.schema))
-
-
-def _open(paths: Mapping[ArtifactId, Path], artifact: ArtifactId, schema: Schema) -> TensorFile:
-    if artifact not in paths:
-        raise LocalError(f"no file was named for artifact {short(artifact)}")
-    try:
-        file = TensorFile(paths[artifact])
-        file.require(schema)
-    except RemoteError as error:
-        raise RemoteError(f"artifact {short(artifact)}: {error}") from error
-    return file
+    if job.outer is None:
+        return None
+    return open_artifact(paths, job.outer, outer_schema(job.schema, job.state_parts))

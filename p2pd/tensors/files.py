@@ -17,6 +17,7 @@ import numpy as np
 
 from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest
 from p2pd.core.codecs import element_count
+from p2pd.core.ids import ArtifactId, short
 from p2pd.core.work import Schema, TensorSpec
 from p2pd.errors import LocalError, RemoteError, StoreError, advice
 from p2pd.tensors.crew import Crew
@@ -89,6 +90,26 @@ class TensorFile:
         if not finite(stored, tensor.dtype):
             raise RemoteError(f"tensor {quoted(tensor.name)} has values that are not finite")
         return decode(stored, tensor.dtype)
+
+
+def open_artifact(
+    paths: Mapping[ArtifactId, Path], artifact: ArtifactId, schema: Schema
+) -> TensorFile:
+    """Of the files of a job, one that must be of a schema.
+
+    Raises:
+        RemoteError: not canonical, or not of that schema; it is named.
+        StoreError: it cannot be read.
+        LocalError: paths does not name it.
+    """
+    if artifact not in paths:
+        raise LocalError(f"no file was named for artifact {short(artifact)}")
+    try:
+        file = TensorFile(paths[artifact])
+        file.require(schema)
+    except RemoteError as error:
+        raise RemoteError(f"artifact {short(artifact)}: {error}") from error
+    return file
 
 
 def _flat(mapped: mmap.mmap, tensor: TensorSpec, start: int) -> Stored:

@@ -25,13 +25,14 @@ from p2pd.core.work import (
     OuterRule,
     Schema,
     TensorSpec,
+    state_parts,
 )
 from p2pd.errors import LocalError
 from p2pd.tensors.blocks import packed
 from p2pd.tensors.files import ArtifactWriter
 from p2pd.tensors.formats import FORMATS, Stored, Values
 from p2pd.tensors.formats import encode as store
-from p2pd.tensors.merge import merge
+from p2pd.tensors.merge import Outputs, merge
 
 UPDATES = 5
 WEIGHTS = (2**53 + 1, 3 * 2**52 + 7, 2**53 - 1, 640, 2**52 + 3)
@@ -67,7 +68,8 @@ class Golden:
     codec: str
     optimizer: OuterRule
     result: str
-    """SHA-256 over the encoded Merged: head, clips, and what was measured."""
+    """SHA-256 over the encoded Merged: head, state and step, clips, and what was measured."""
+    head_codec: str = "f32"
 
 
 GOLDEN = (
@@ -75,56 +77,70 @@ GOLDEN = (
         MEAN,
         "f32",
         PLAIN,
-        "3154f720382001b2002257eaeeb2060f6c5a5c6fc99662650acf1f933e6ce197",
+        "24a3279f369884ff8ef448745a7bb9f1c8eac49d2d46f53593ab7cb3af53771a",
     ),
     Golden(
         MergeRule("norm_clipped_mean", 900_000, 0),
         "f32",
         PLAIN,
-        "e3433e7717cdcb20c8d67feb7f604cf02cc4da5e9bddd62c9a1a8ec36a6e4c8a",
+        "aef6024106afa92952ddc1c6c26615510ffe74ca360d2a8b5f429608d0819d1a",
     ),
     Golden(
         MergeRule("norm_clipped_mean", 2 * MILLION, 0),
         "f32",
         PLAIN,
-        "a481e56911cc96019a68e0e827223184a349715155a0569aa86eda3dbaf4e539",
+        "6015fe08c0db9d33f732ba3efecd14f657712b8a47a4ea7360174e0500a2c2c6",
     ),
     Golden(
         MergeRule("trimmed_mean", MILLION, 200_000),
         "f32",
         PLAIN,
-        "b80541a812a6ae3f93c9e22544065fea2c9516a2b3c679f263c59f023ecf4254",
+        "66afe4e362c96bed564b27918cb80cdaa86a1572484f10430451a984d7e37a45",
     ),
-    Golden(MEAN, "bf16", PLAIN, "0330dccea5240b79221e0f418bc4ac2b2ba7bd2b7cb59aac98de2887028523bf"),
+    Golden(MEAN, "bf16", PLAIN, "9353f6543abe523b0c0f9666c12bdf4e974ae70176c7a255a8caccbd1ad9cbe2"),
     Golden(
         MergeRule("norm_clipped_mean", 900_000, 0),
         "int8",
         PLAIN,
-        "35ff9e56eba4f06c9c293c52bebfc198e77e316992bcee980c64414010016f7c",
+        "c0b637e9d262b11e33af38fa53e9aa123a0b4b865bad46abd7d7a62149687384",
     ),
     Golden(
         MEAN,
         "f32",
         OuterRule("sgd", 700_000, 0),
-        "ab8ad2c794858ba4a0b781625b14e1b1a8db335182f23b63b4aa47b1d310929c",
+        "2ce3c3783bee9f722df8499d3a7e2155647453ad9f2ca7b68acb911ef230680e",
     ),
     Golden(
         MergeRule("trimmed_mean", MILLION, 200_000),
         "f32",
         OuterRule("sgd", MILLION, 900_000),
-        "3a08577f6d584060b12bc6d02f88c747f3be63ecf897849c48b1097faf7eedc9",
+        "e3c00560defb4c10b2e1772c9303744f1e3df3a7ddbd74919e178e96caeffb50",
     ),
     Golden(
         MergeRule("norm_clipped_mean", 900_000, 0),
         "int8",
         OuterRule("nesterov", 700_000, 900_000),
-        "0ba3d2a7bcd3cc22c4e5ca01a846d5944a9d3af84c6612560454d088ad5fb7ec",
+        "c7833ae0efcf6d5fb4a39486f980fac47b62889194592871ff1d8e149de90cab",
     ),
     Golden(
         MergeRule("trimmed_mean", MILLION, 200_000),
         "int4",
         OuterRule("nesterov", 700_000, 500_000),
-        "114d2fa940f6766056eb748d937a4550f6e8f44910f526665c87caaf099eee16",
+        "66e99d639a1c30fe73d5185491fc7db11403709a6643af9411afefcd8913789c",
+    ),
+    Golden(
+        MEAN,
+        "f32",
+        PLAIN,
+        "8fe30b9a73f93e8a0e588a89edbda4e854abfd67eac6af1209fad66c38c5e4f1",
+        "int8",
+    ),
+    Golden(
+        MergeRule("norm_clipped_mean", 900_000, 0),
+        "int8",
+        OuterRule("nesterov", 700_000, 900_000),
+        "c90f1114a2304ac1a086c1243bf263a6d522dc51543856f10a6f847db73d7be9",
+        "int8",
     ),
 )
 
@@ -152,8 +168,11 @@ def golden_results(
     """What each golden merge gives here, with the updates arriving in any order."""
     base = write_golden(directory / "base", ArtifactKind.HEAD, 0)
     paths = {base: directory / "base"}
-    outer = _write_golden_state(directory / "outer")
-    paths[outer] = directory / "outer"
+    outer = {}
+    for parts in (1, 2):
+        path = directory / f"outer-{parts}"
+        outer[parts] = _write_golden_state(path, parts)
+        paths[outer[parts]] = path
     inputs: dict[str, tuple[MergeInput, ...]] = {}
     for codec in CODECS:
         found: list[MergeInput] = []
@@ -166,13 +185,19 @@ def golden_results(
         inputs[codec] = tuple(sorted(found, key=lambda entry: entry.update))
     results = []
     for number, golden in enumerate(GOLDEN):
-        chosen = inputs[golden.codec]
-        before = outer if golden.optimizer.keeps_state else None
         job = MergeJob(
-            base, before, SCHEMA, chosen, None, golden.rule, golden.optimizer, golden.codec
+            base=base,
+            outer=outer.get(state_parts(golden.optimizer, golden.head_codec)),
+            schema=SCHEMA,
+            inputs=inputs[golden.codec],
+            exponents=None,
+            rule=golden.rule,
+            optimizer=golden.optimizer,
+            codec=golden.codec,
+            head_codec=golden.head_codec,
         )
-        merged, _, _ = merge(paths, job, directory / f"head-{number}", threads=threads)
-        results.append(fingerprint(merged))
+        outputs = Outputs.beside(directory / f"head-{number}")
+        results.append(fingerprint(merge(paths, job, outputs, threads=threads).merged))
     return results
 
 
@@ -193,9 +218,9 @@ def write_golden(path: Path, kind: ArtifactKind, seed: int, codec: str = "f32") 
         return writer.finish().id
 
 
-def _write_golden_state(path: Path) -> ArtifactId:
-    """A velocity of the outer optimizer."""
-    schema = outer_schema(SCHEMA)
+def _write_golden_state(path: Path, parts: int) -> ArtifactId:
+    """A velocity of the outer optimizer, or what a head's codec lost, or both."""
+    schema = outer_schema(SCHEMA, parts)
     with ArtifactWriter(path, ArtifactKind.OUTER, schema) as writer:
         for number, tensor in enumerate(schema.tensors):
             writer.write(_steps(tensor, number, UPDATES + 1))

@@ -8,7 +8,7 @@ from the update of the greatest weight; of several such, from the one with the s
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -17,15 +17,28 @@ import numpy as np
 from p2pd.core.artifact import ArtifactKind, Manifest
 from p2pd.core.codecs import is_trained, outer_schema
 from p2pd.core.ids import ArtifactId
-from p2pd.core.work import FULL, MILLION, Measured, Merged, MergeJob, MergeRule, TensorSpec
+from p2pd.core.work import (
+    FULL,
+    MILLION,
+    HeadStep,
+    Measured,
+    Merged,
+    MergeJob,
+    MergeRule,
+    Schema,
+    TensorSpec,
+)
 from p2pd.errors import LocalError, RemoteError
 from p2pd.tensors import features
+from p2pd.tensors.calls import MergeAnswer
+from p2pd.tensors.codecs import codec_of
 from p2pd.tensors.cohort import CHUNK_ELEMENTS, Cohort, open_cohort, open_state
 from p2pd.tensors.crew import Crew, hired
 from p2pd.tensors.files import ArtifactWriter, TensorFile
-from p2pd.tensors.formats import FORMATS, Stored, Values, canonical_zero, encode, finite
+from p2pd.tensors.formats import FORMATS, Stored, Values, canonical_zero, decode, encode, finite
 from p2pd.tensors.outer import Momentum, optimizer_of
 from p2pd.tensors.rules import clipped_step, trimmed_mean, weighted_mean
+from p2pd.tensors.stepping import StepWriter, stepped
 
 RUN_CHUNKS = 4
 """Merged by one thread without handing over."""
@@ -46,18 +59,30 @@ class _Plan:
     """None for the mean."""
 
 
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Files that a merge writes; none may exist."""
+
+    head: Path
+    outer: Path
+    """What is certified beside the head, if anything is."""
+    step: Path
+    """The head's step, if it is made of one."""
+
+    @classmethod
+    def beside(cls, head: Path) -> "Outputs":
+        return cls(head, head.with_name(f"{head.name}.outer"), head.with_name(f"{head.name}.step"))
+
+
 def merge(
     paths: Mapping[ArtifactId, Path],
     job: MergeJob,
-    out_path: Path,
+    outputs: Outputs,
     *,
-    outer_path: Path | None = None,
     chunk_elements: int = CHUNK_ELEMENTS,
     threads: int = 1,
-) -> tuple[Merged, Manifest, Manifest | None]:
-    """Writes the merged head to out_path, and the outer optimizer's state, if it keeps any, to outer_path.
-
-    Their manifests are made on the way.
+) -> MergeAnswer:
+    """Writes the merged head, and what is certified with it. Manifests are made on the way.
 
     Raises:
         RemoteError: an input is not canonical, not of the schema, or not finite; it is named.
@@ -66,7 +91,6 @@ def merge(
     """
     _check(job)
     cohort = open_cohort(paths, job, chunk_elements)
-    outputs = out_path, outer_path or out_path.with_name(f"{out_path.name}.outer")
     merging = _Merge(job, cohort, open_state(paths, job), outputs)
     measured = None
     with hired(threads) as crew:
@@ -77,12 +101,15 @@ def merge(
             with _writing(merging, crew) as writers:
                 _write(_Pass(merging, plan, None), writers, crew)
                 done = writers.finish()
-    manifest, kept = done
-    outer = kept.id if kept else None
-    return Merged(manifest.id, outer, plan.rule, plan.clips, measured), manifest, kept
+    head, outer, step = done
+    made_of = None if step is None else HeadStep(job.base, step.id)
+    kept = outer.id if outer else None
+    merged = Merged(head.id, kept, plan.rule, plan.clips, measured, made_of)
+    return MergeAnswer(merged, head, outer, step)
 
 
-_Manifests = tuple[Manifest, Manifest | None]
+_Manifests = tuple[Manifest, Manifest | None, Manifest | None]
+"""Of the head, the state and the step."""
 
 
 def _measure_and_write(
@@ -109,10 +136,9 @@ def _measure_and_write(
 class _Merge:
     job: MergeJob
     cohort: Cohort
-    velocity: TensorFile | None
-    """None before the first promoted head, and where there is no such state."""
-    outputs: tuple[Path, Path]
-    """Of the head and of the outer optimizer's state."""
+    before: TensorFile | None
+    """The state before; None before the first promoted head, and where there is no such state."""
+    outputs: Outputs
 
 
 def _norms(
@@ -129,22 +155,39 @@ def _norms(
 class _Writers:
     head: ArtifactWriter
     state: ArtifactWriter | None
+    step: StepWriter | None
 
-    def finish(self) -> tuple[Manifest, Manifest | None]:
-        return self.head.finish(), self.state.finish() if self.state else None
+    def write(self, chunk: "_Chunk") -> None:
+        self.head.write(chunk.head)
+        if self.state is not None and chunk.state is not None:
+            self.state.write(chunk.state)
+        if self.step is not None:
+            numbers = chunk.head if chunk.numbers is None else chunk.numbers
+            self.step.write(chunk.index, numbers, chunk.scales)
+
+    def finish(self) -> _Manifests:
+        state = None if self.state is None else self.state.finish()
+        return self.head.finish(), state, None if self.step is None else self.step.finish()
 
 
 @contextmanager
 def _writing(merging: _Merge, crew: Crew) -> Iterator[_Writers]:
     """What is not finished is removed."""
-    schema, (out_path, outer_path) = merging.job.schema, merging.outputs
+    job, outputs = merging.job, merging.outputs
     with ExitStack() as stack:
-        head = stack.enter_context(ArtifactWriter(out_path, ArtifactKind.HEAD, schema, crew))
-        state = None
-        if merging.job.optimizer.keeps_state:
-            writer = ArtifactWriter(outer_path, ArtifactKind.OUTER, outer_schema(schema), crew)
-            state = stack.enter_context(writer)
-        yield _Writers(head, state)
+
+        def writer(path: Path, kind: ArtifactKind, schema: Schema) -> ArtifactWriter:
+            return stack.enter_context(ArtifactWriter(path, kind, schema, crew))
+
+        head = writer(outputs.head, ArtifactKind.HEAD, job.schema)
+        state, step = None, None
+        if job.state_parts:
+            schema = outer_schema(job.schema, job.state_parts)
+            state = writer(outputs.outer, ArtifactKind.OUTER, schema)
+        if job.head_codec != "f32":
+            codec = codec_of(job.head_codec, job.schema)
+            step = StepWriter(writer(outputs.step, ArtifactKind.STEP, codec.file), codec)
+        yield _Writers(head, state, step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +205,9 @@ class _Chunk:
     index: int
     head: Stored
     state: Stored | None = None
+    numbers: Stored | None = None
+    """Of the head's step, with their scales; None where the step carries the head's own elements."""
+    scales: Stored | None = None
     found: features.Found = field(default_factory=list)
 
 
@@ -175,9 +221,7 @@ def _write(work: _Pass, writers: _Writers, crew: Crew) -> None:
     runs = (places[start : start + RUN_CHUNKS] for start in range(0, len(places), RUN_CHUNKS))
     for run in crew.each(partial(_merge_run, work), runs):
         for chunk in run:
-            writers.head.write(chunk.head)
-            if writers.state is not None and chunk.state is not None:
-                writers.state.write(chunk.state)
+            writers.write(chunk)
             if work.survey is not None:
                 work.survey.add(chunk.index, chunk.found)
 
@@ -194,7 +238,8 @@ def _merge_chunk(work: _Pass, place: features.Place) -> _Chunk:
     cohort, (index, span) = work.merging.cohort, place
     tensor, weights = cohort.schema.tensors[index], work.plan.weights
     if is_trained(tensor):
-        return _merge_trained(work, index, span)
+        chunk = _merge_trained(work, index, span)
+        return chunk if work.merging.job.head_codec == "f32" else _in_steps(work, chunk, span)
     if FORMATS[tensor.dtype].floating:
         # As an absolute value: never touched by a rule or by the outer optimizer.
         merged = weighted_mean(cohort.rows(index, span), weights, wide=tensor.dtype == "F64")
@@ -228,11 +273,25 @@ def _merge_trained(work: _Pass, index: int, span: slice) -> _Chunk:
         head = _merge_rows(plan, base, rows, wide=dtype == "F64")
     else:
         moved = _mean_step(plan, base, rows)
-        step = plan.outer.step(base, moved, _velocity(work.merging, index, span), dtype)
+        step = plan.outer.step(base, moved, _before(work.merging, index, span, 0), dtype)
         head, state = step.head, encode(step.velocity, "F32")
     stored = encode(head, dtype)
     found = [] if work.survey is None else work.survey.look(index, base, rows)
-    return _Chunk(index, stored, state, found)
+    return _Chunk(index, stored, state, found=found)
+
+
+def _in_steps(work: _Pass, chunk: _Chunk, span: slice) -> _Chunk:
+    """The head that a step gives, in place of the one that was merged, which it is no further from than it must."""
+    cohort, index = work.merging.cohort, chunk.index
+    dtype = cohort.schema.tensors[index].dtype
+    left = _before(work.merging, index, span, work.merging.job.state_parts - 1)
+    wanted = decode(chunk.head, dtype)
+    made = stepped(cohort.base_values(index, span), wanted, left, dtype)
+    state = made.left
+    if chunk.state is not None:
+        state = np.empty(2 * len(made.left), made.left.dtype)
+        state[0::2], state[1::2] = chunk.state, made.left
+    return replace(chunk, head=made.head, state=state, numbers=made.numbers, scales=made.scales)
 
 
 def _merge_narrow(work: _Pass, index: int, span: slice) -> _Chunk | None:
@@ -266,11 +325,14 @@ def _merge_narrow(work: _Pass, index: int, span: slice) -> _Chunk | None:
     return _Chunk(index, head, found=found) if finite(head, dtype) else None
 
 
-def _velocity(merging: _Merge, index: int, span: slice) -> Values:
-    """The outer state holds the trained tensors only."""
-    if merging.velocity is None:
+def _before(merging: _Merge, index: int, span: slice, part: int) -> Values:
+    """A part of the state before: the velocity first, what the head's codec lost last."""
+    if merging.before is None:
         return np.zeros(span.stop - span.start)
-    return merging.velocity.values(merging.cohort.trained.index(index), span)
+    parts = merging.job.state_parts
+    whole = slice(span.start * parts, span.stop * parts)
+    # The state holds the trained tensors only.
+    return merging.before.values(merging.cohort.trained.index(index), whole)[part::parts]
 
 
 def _merge_rows(plan: _Plan, base: Values, rows: Sequence[Values], *, wide: bool) -> Values:
@@ -311,7 +373,7 @@ def _check(job: MergeJob) -> None:
     for entry in job.inputs:
         if not 0 < entry.weight < 2**64:
             raise LocalError(f"weight {entry.weight} of an update is out of range")
-    if job.outer is not None and not job.optimizer.keeps_state:
+    if job.outer is not None and not job.state_parts:
         raise LocalError(f"outer {job.optimizer.name} keeps no state, but the job names one")
     if job.exponents is not None:
         _check_exponents(job.exponents, len(job.schema.tensors))

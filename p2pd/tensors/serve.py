@@ -11,15 +11,16 @@ import sys
 from pathlib import Path
 
 from p2pd.core.encoding import decode, encode
-from p2pd.core.work import InspectJob, MergeJob
+from p2pd.core.work import InspectJob, MergeJob, RebuildJob
 from p2pd.errors import LocalError, RemoteError, StoreError, UsageError
 from p2pd.lifeline import end_with
-from p2pd.tensors.calls import FRAME_BYTES_MAX, Answer, Call, CallKind, MergeAnswer, Outcome
+from p2pd.tensors.calls import FRAME_BYTES_MAX, Answer, Call, CallKind, Outcome
 from p2pd.tensors.frames import read_frame, write_frame
 from p2pd.tensors.golden import self_test
 from p2pd.tensors.inspection import inspect
 from p2pd.tensors.layout import layout_of
-from p2pd.tensors.merge import merge
+from p2pd.tensors.merge import Outputs, merge
+from p2pd.tensors.stepping import rebuild
 
 SMALL_BYTES = 8 * 2**20
 """A smaller model is merged before threads have started."""
@@ -59,12 +60,14 @@ def carry_out(call: Call, threads: int) -> bytes:
         case CallKind.INSPECT:
             return encode(inspect(paths, decode(InspectJob, call.job, limit_bytes=FRAME_BYTES_MAX)))
         case CallKind.MERGE:
-            outer = Path(call.outer_output) if call.outer_output else None
             job = decode(MergeJob, call.job, limit_bytes=FRAME_BYTES_MAX)
             if layout_of(job.schema.tensors).size_bytes < SMALL_BYTES:
                 threads = 1
-            done = merge(paths, job, Path(call.output), outer_path=outer, threads=threads)
-            return encode(MergeAnswer(*done))
+            outputs = Outputs(*map(Path, (call.output, call.outer_output, call.step_output)))
+            return encode(merge(paths, job, outputs, threads=threads))
+        case CallKind.REBUILD:
+            rebuilding = decode(RebuildJob, call.job, limit_bytes=FRAME_BYTES_MAX)
+            return encode(rebuild(paths, rebuilding, Path(call.output)))
         case CallKind.SELF_TEST:
             self_test(threads)
             return b""

@@ -24,7 +24,7 @@ from p2pd.core.revision import Revision
 from p2pd.core.signed import Signed
 from p2pd.core.votes import NO_ROUND, Reason, Step, Vote
 from p2pd.core.voting.evidence import Evidence
-from p2pd.core.work import FULL, Measured, Merged, Verdict
+from p2pd.core.work import FULL, HeadStep, Measured, Merged, Verdict
 from p2pd.io.keys import Ed25519Signer
 from p2pd.wire.envelope import seal
 from tests.cli.chains import certify, key, revision_of
@@ -164,9 +164,13 @@ def merge(setting: Setting, previous: Decision, chosen: Choices) -> Merged | Non
     head = ArtifactId(digest("artifact", inputs_hash(job) + job.base))
     count = len(job.inputs)
     outer = None
-    if setting.revision.outer.keeps_state:
+    if job.state_parts:
         outer = ArtifactId(digest("artifact", head + (job.outer or b"")))
-    return Merged(head, outer, "mean", (FULL,) * count, Measured(tuple(range(count)), (0,)))
+    step = None
+    if job.head_codec != "f32":
+        step = HeadStep(job.base, ArtifactId(digest("artifact", b"step to " + head)))
+    measured = Measured(tuple(range(count)), (0,))
+    return Merged(head, outer, "mean", (FULL,) * count, measured, step)
 
 
 def follow(previous: Decision, chosen: Choices, setting: Setting = SETTING) -> Decision:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest
-from p2pd.core.codecs import CODECS
+from p2pd.core.codecs import CODECS, HEAD_CODECS
 from p2pd.core.decision import Decision, Record
 from p2pd.core.genesis import Genesis, Seat, SignedGenesis
 from p2pd.core.hello import Hello, PeerRecord
@@ -189,4 +189,5 @@ def _revisions() -> SearchStrategy[Revision]:
     plain = {name: any_of(kind) for name, kind in hints.items()}
     narrow = {"study": titles, "experiment": titles, "name": titles, "head": ids, "seed": ids}
     narrow["codec"] = st.sampled_from(CODECS)
+    narrow["head_codec"] = st.sampled_from(HEAD_CODECS)
     return st.builds(Revision, **(plain | narrow))

@@ -12,7 +12,7 @@ from p2pd.core.decision import Decision, Outcome, Record
 from p2pd.core.derive import Setting, derive
 from p2pd.core.encoding import encode
 from p2pd.core.ids import ArtifactId, DecisionId
-from p2pd.core.work import OuterRule
+from p2pd.core.work import HeadStep, OuterRule
 from p2pd.errors import RemoteError
 from p2pd.wire.envelope import load_choices
 from p2pd.wire.records import dump_record, load_record
@@ -249,3 +249,32 @@ def test_i04_a_decision_without_the_outer_state_of_its_rule_is_refused(keeps_sta
     with pytest.raises(RemoteError, match="its outer state is not what the revision's rule keeps"):
         check_record(setting, dealt, record(wrong, setting), chosen)
     assert other.revision.id != setting.revision.id
+
+
+IN_STEPS = replace(SETTING, revision=replace(SETTING.revision, head_codec="int8"))
+
+
+@pytest.mark.parametrize(
+    ("setting", "step"),
+    [
+        (IN_STEPS, None),
+        (IN_STEPS, HeadStep(ArtifactId(bytes(32)), ArtifactId(b"s" * 32))),
+        (SETTING, HeadStep(SETTING.revision.head, ArtifactId(b"s" * 32))),
+    ],
+)
+def test_i04_a_decision_whose_head_is_not_made_as_the_revision_says_is_refused(
+    setting: Setting, step: HeadStep | None
+) -> None:
+    """No step, one from another head, and one where heads are as merged."""
+    dealt = running(trainers=2, setting=setting)
+    chosen = choices(
+        dealt, [update(dealt, TRAINERS[0], setting)], all_present(dealt, setting=setting)
+    )
+    sound = follow(dealt, chosen, setting)
+    check_record(setting, dealt, record(sound, setting), chosen)
+    assert sound.merged is not None
+    assert (sound.step is not None) == (setting is IN_STEPS)
+    merged = replace(sound.merged, step=step)
+    wrong = derive(setting, dealt, chosen, encode(chosen), merged)
+    with pytest.raises(RemoteError, match="its head is not made as the revision says"):
+        check_record(setting, dealt, record(wrong, setting), chosen)

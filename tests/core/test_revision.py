@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from p2pd.core.artifact import ArtifactKind
+from p2pd.core.codecs import outer_schema, update_schema
 from p2pd.core.encoding import encode
 from p2pd.core.ids import ArtifactId, NetworkId
 from p2pd.core.revision import MAX_PLAN_SHARDS, Canary, DataSpec, Schedule
@@ -182,7 +183,19 @@ def test_everything_in_a_revision_is_in_its_id() -> None:
         "seed": b"s" * 32,
         "outer": OuterRule("nesterov", 700_000, 900_000),
         "codec": "int8",
+        "head_codec": "int8",
     }
     assert changes.keys() == {field.name for field in fields(SOUND)}
     ids = {replace(SOUND, **{name: value}).id for name, value in changes.items()} | {SOUND.id}
     assert len(ids) == len(changes) + 1
+
+
+def test_heads_are_as_merged_or_in_steps_that_are_certified_with_what_they_lose() -> None:
+    with pytest.raises(ValueError, match="head codec 'int4' is none of f32, int8"):
+        replace(SOUND, head_codec="int4")
+    momentum = replace(SOUND, outer=OuterRule("nesterov", 700_000, 900_000))
+    stepped = [replace(one, head_codec="int8") for one in (SOUND, momentum)]
+    assert [one.state_parts for one in (SOUND, momentum, *stepped)] == [0, 1, 1, 2]
+    for one in stepped:
+        assert one.schema_of(ArtifactKind.STEP) == update_schema(one.schema, "int8")
+        assert one.schema_of(ArtifactKind.OUTER) == outer_schema(one.schema, one.state_parts)

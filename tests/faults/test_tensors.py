@@ -23,7 +23,7 @@ from p2pd.core.work import (
 )
 from p2pd.errors import WorkloadError
 from p2pd.tensors.inspection import inspect
-from p2pd.tensors.merge import merge
+from p2pd.tensors.merge import Outputs, merge
 from p2pd.workload.heads import read_head, write_state
 from p2pd.workload.state import load_into, schema_of, state_of
 
@@ -56,7 +56,7 @@ class Files:
         rule, outer = MergeRule("mean", MILLION, 0), OuterRule("mean", MILLION, 0)
         job = MergeJob(self.add(base), None, self.schema, inputs, None, rule, outer)
         out = self.directory / f"head{self.count}"
-        merge(self.paths, job, out)
+        merge(self.paths, job, Outputs.beside(out))
         return read_head(out, self.schema)
 
 

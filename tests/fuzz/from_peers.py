@@ -1,6 +1,7 @@
 """Targets that read what peers send."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 import trio
@@ -8,10 +9,10 @@ import trio
 from p2pd.core.codecs import CODECS
 from p2pd.core.encoding import decode, decode_plain, encode
 from p2pd.core.forks import Fork
-from p2pd.core.ids import digest
+from p2pd.core.ids import ArtifactId, digest
 from p2pd.core.talk import load_talk
 from p2pd.core.validator.body import dump_body, load_body
-from p2pd.core.work import InspectJob
+from p2pd.core.work import HeadStep, InspectJob, RebuildJob
 from p2pd.errors import RemoteError
 from p2pd.io.overlay import requests
 from p2pd.io.overlay.doorman import Doorman
@@ -23,6 +24,7 @@ from p2pd.tensors.files import TensorFile
 from p2pd.tensors.formats import FORMATS
 from p2pd.tensors.inspection import inspect
 from p2pd.tensors.serve import answer
+from p2pd.tensors.stepping import rebuild
 from p2pd.wire.envelope import load, load_choices
 from p2pd.wire.records import load_genesis, load_record, load_revision
 from p2pd.workload import protocol
@@ -35,6 +37,7 @@ from tests.fuzz.targets import Registry, Scratch
 REPLIES: tuple[Any, ...] = (
     calls.Call, calls.Answer, calls.MergeAnswer, protocol.Request, protocol.Answer, protocol.BuildCall,
     protocol.InitialCall, protocol.TrainCall, protocol.EvaluateCall, protocol.Done, protocol.Failure, Fork, InspectJob,
+    RebuildJob,
 )  # fmt: skip
 CONTROL_BYTES = 2**20
 PEERS = Registry()
@@ -59,6 +62,7 @@ def _tuples(value: Any) -> Any:
     "p2pd.node.fork_watch._theirs",
     "p2pd.io.math.inspect",
     "p2pd.io.math.merge",
+    "p2pd.io.math.rebuild",
     "p2pd.io.math._attempt",
     "p2pd.io.worker_child._carry_answers",
     "p2pd.io.worker._parse",
@@ -189,7 +193,7 @@ def datagrams(data: bytes, scratch: Scratch) -> None:
     "p2pd.tensors.layout.parse",
     "p2pd.tensors.files._flat",
     "p2pd.workload.heads.read_head",
-    "p2pd.tensors.cohort._open",
+    "p2pd.tensors.files.open_artifact",
 )
 def tensors(data: bytes, scratch: Scratch) -> None:
     path = scratch / "tensors"
@@ -217,6 +221,20 @@ def update(data: bytes, scratch: Scratch) -> None:
     paths[base].write_bytes(seeds.tensors()[0])
     for codec in CODECS:
         inspect(paths, InspectJob(artifact, base, seeds.SCHEMA, codec))  # type: ignore[arg-type]
+
+
+@PEERS.add("step", RemoteError, seeds.steps)
+def step(data: bytes, scratch: Scratch) -> None:
+    """A head is made of it, and is another than the one that was asked for."""
+    head, base = SETTING.revision.head, ArtifactId(seeds.HERE)
+    paths = {head: scratch / "step", base: scratch / "base"}
+    paths[head].write_bytes(data)
+    paths[base].write_bytes(seeds.tensors()[0])
+    job = RebuildJob(head, HeadStep(base, head), seeds.SCHEMA, "int8")
+    (scratch / "made").unlink(missing_ok=True)
+    with suppress(RemoteError):
+        rebuild(paths, job, scratch / "made")
+    assert not (scratch / "made").exists()
 
 
 @PEERS.add(

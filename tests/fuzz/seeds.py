@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest
+from p2pd.core.codecs import update_schema
 from p2pd.core.decision import Record
 from p2pd.core.encoding import encode
 from p2pd.core.forks import fork_of
@@ -135,6 +136,12 @@ def manifests() -> list[bytes]:
 def tensors() -> list[bytes]:
     layout = layout_of(SCHEMA.tensors)
     data = np.arange(3, dtype="<f4").tobytes() + bytes([0, 1])
+    return [layout.header + data]
+
+
+def steps() -> list[bytes]:
+    layout = layout_of(update_schema(SCHEMA, "int8").tensors)
+    data = bytes([1, 127, 129]) + np.ones(1, "<f4").tobytes() + bytes([0, 1])
     return [layout.header + data]
 
 

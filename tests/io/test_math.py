@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from p2pd.core.work import (
     MergeJob,
     MergeRule,
     OuterRule,
+    RebuildJob,
     Schema,
     TensorSpec,
     Verdict,
@@ -128,6 +130,29 @@ def test_a_merge_puts_the_head_into_the_store(tmp_path: Path) -> None:
         merged = await math.merge(job_of(base, first, second))
         assert files.manifests[merged.head].kind is ArtifactKind.HEAD
         assert files.path(merged.head).read_bytes()[-12:] == np.full(3, 2, "<f4").tobytes()
+        assert files.leftovers() == []
+
+    with_math(tmp_path, body)
+
+
+def test_i04_a_head_made_of_a_step_goes_into_the_store_with_it_and_is_made_of_it_again(
+    tmp_path: Path,
+) -> None:
+    async def body(math: MathProcess, files: Directory) -> None:
+        base, update = await files.add(0, 0, 0), await files.add(1, 2, 3)
+        job = replace(job_of(base, update), head_codec="int8")
+        merged = await math.merge(job)
+        assert merged.step is not None
+        assert merged.outer is not None
+        assert files.manifests[merged.step.artifact].kind is ArtifactKind.STEP
+        assert files.manifests[merged.outer].kind is ArtifactKind.OUTER
+        made = files.path(merged.head).read_bytes()
+        files.path(merged.head).unlink()
+        rebuilding = RebuildJob(merged.head, merged.step, SCHEMA, "int8")
+        await math.rebuild(rebuilding)
+        assert files.path(merged.head).read_bytes() == made
+        with pytest.raises(RemoteError, match="does not come out of its step"):
+            await math.rebuild(replace(rebuilding, head=base))
         assert files.leftovers() == []
 
     with_math(tmp_path, body)

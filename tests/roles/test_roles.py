@@ -31,7 +31,15 @@ from p2pd.core.validator.events import (
     Publish,
     Remember,
 )
-from p2pd.core.work import Inspection, InspectJob, Progress, TrainJob, TrainResult, Verdict
+from p2pd.core.work import (
+    Inspection,
+    InspectJob,
+    Progress,
+    RebuildJob,
+    TrainJob,
+    TrainResult,
+    Verdict,
+)
 from p2pd.errors import (
     LocalError,
     NoRoomError,
@@ -81,6 +89,7 @@ class Desk:
     private_seed: int = 3
     error: P2pError | None = None
     here: bool = True
+    ways: tuple[RebuildJob, ...] = ()
     asked: list[tuple[Any, ...]] = field(default_factory=list)
     kept: list[ArtifactId] = field(default_factory=list)
 
@@ -134,6 +143,12 @@ class Desk:
     ) -> bool:
         self.asked.append(("fetch", artifact, kind, tuple(providers), owner))
         return self.here
+
+    def ways_to(self, head: ArtifactId) -> Sequence[RebuildJob]:
+        return self.ways
+
+    async def rebuild(self, job: RebuildJob) -> None:
+        self._note("rebuild", job)
 
     def keep(self, artifact: ArtifactId) -> None:
         self.kept.append(artifact)

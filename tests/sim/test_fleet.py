@@ -5,12 +5,14 @@ import pytest
 from p2pd.core import derive
 from p2pd.core.decision import Decision, Outcome, Standing
 from p2pd.core.encoding import decode
+from p2pd.core.ids import ArtifactId
 from p2pd.core.messages import Choices, Update
-from p2pd.core.work import FULL, Merged, OuterRule, Verdict
+from p2pd.core.work import FULL, Merged, OuterRule, RebuildJob, Verdict
 from p2pd.sim.faults import FaultSet
 from p2pd.sim.fleet import FleetResult, run_fleet
 from p2pd.sim.liars import Lie
-from p2pd.sim.shape import FleetShape
+from p2pd.sim.scripted import ScriptedMath
+from p2pd.sim.shape import FleetShape, Heads
 
 
 def rows(result: FleetResult) -> dict[str, Standing]:
@@ -41,6 +43,32 @@ def test_i04_the_outer_state_is_certified_with_each_head_and_survives_all_faults
     assert states[0] is None
     for before, after, moved in zip(states, states[1:], promoted[1:], strict=False):
         assert (after != before) == moved  # the state of a head that was not promoted is not kept
+
+
+@pytest.mark.parametrize(("seed", "faults"), [(0, FaultSet.NONE), (2, FaultSet.ALL)])
+def test_i04_trainers_make_heads_of_their_steps_and_all_nodes_have_the_same(
+    monkeypatch: pytest.MonkeyPatch, seed: int, faults: FaultSet
+) -> None:
+    made: list[ArtifactId] = []
+    rebuild = ScriptedMath.rebuild
+
+    async def counted(math: ScriptedMath, job: RebuildJob) -> None:
+        await rebuild(math, job)
+        made.append(job.head)
+
+    monkeypatch.setattr(ScriptedMath, "rebuild", counted)
+    result = run_fleet(seed, FleetShape(windows=4, heads=Heads.IN_STEPS, faults=faults))
+    assert result.checkers.violations == []
+    assert result.last.state.progress.heads == 4
+    chain = [result.checkers.chain[height] for height in sorted(result.checkers.chain)]
+    promoted = [one for one in chain[1:] if one.header.outcome is Outcome.PROMOTED]
+    for one in promoted:
+        assert one.step is not None
+        assert one.step.base == chain[one.height - 1].head
+        assert one.header.outer is not None  # what the step did not say
+    assert set(made) <= {one.head for one in promoted}
+    if faults is FaultSet.NONE:  # every trainer each head but the last, after which nobody trains
+        assert len(made) >= 3 * 3
 
 
 LONELY = FleetShape(

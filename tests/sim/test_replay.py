@@ -10,7 +10,7 @@ from p2pd.errors import UsageError
 from p2pd.sim.breaks import Break
 from p2pd.sim.faults import FaultSet
 from p2pd.sim.replay import arguments, narrowed, with_set, with_work
-from p2pd.sim.shape import SETS, Drawn, FleetShape, Outer
+from p2pd.sim.shape import SETS, Drawn, FleetShape, Heads, Outer
 
 
 def test_the_arguments_name_all_that_is_left_of_a_fleet() -> None:
@@ -36,7 +36,7 @@ def test_the_arguments_give_the_same_fleet(shape: FleetShape) -> None:
     given = dict(zip(words[::2], words[1::2], strict=True))
     again = with_set(FleetShape(windows=int(given["--windows"])), given["--set"])
     outer, revisions = Outer(given["--outer"]), int(given["--revisions"])
-    again = with_work(again, int(given["--lookahead"]), outer, revisions)
+    again = with_work(again, int(given["--lookahead"]), outer, Heads(given["--heads"]), revisions)
     assert narrowed(again, given["--only"], given.get("--without", "")) == shape
 
 
@@ -61,14 +61,16 @@ def test_each_seed_draws_one_set_and_all_are_drawn() -> None:
     assert {one.validators for one in drawn} == {1, 2, 3, 4, 5, 7}
     ways = {(one.lookahead, one.outer.name, one.revisions) for one in drawn}
     assert ways == set(product((0, 1), ("mean", "nesterov"), (1, 2)))
+    assert {one.heads for one in drawn} == set(Heads)
     assert {one.reconcile for one in drawn if one.lookahead} == {"rebase", "replace"}
 
 
 def test_what_is_given_is_not_drawn() -> None:
-    shape = with_work(FleetShape(drawn=frozenset(Drawn)), 1, Outer.NESTEROV, 2)
+    shape = with_work(FleetShape(drawn=frozenset(Drawn)), 1, Outer.NESTEROV, Heads.IN_STEPS, 2)
     for seed in range(20):
         one = shape.of_seed(seed)
         assert (one.lookahead, one.outer.name, one.revisions) == (1, "nesterov", 2)
+        assert one.heads is Heads.IN_STEPS
 
 
 def test_a_shape_that_is_given_is_not_drawn() -> None:

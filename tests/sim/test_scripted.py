@@ -1,3 +1,4 @@
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -5,7 +6,7 @@ import pytest
 import trio
 
 from p2pd.core.artifact import ArtifactKind
-from p2pd.core.encoding import encode
+from p2pd.core.encoding import decode, encode
 from p2pd.core.ids import ArtifactId, UpdateId
 from p2pd.core.work import (
     FULL,
@@ -19,10 +20,11 @@ from p2pd.core.work import (
     MergeRule,
     OuterRule,
     Progress,
+    RebuildJob,
     TrainJob,
     Verdict,
 )
-from p2pd.errors import WorkloadError
+from p2pd.errors import RemoteError, WorkloadError
 from p2pd.sim.liars import GARBAGE, Lie, LyingWorker
 from p2pd.sim.run import run_seeded
 from p2pd.sim.scripted import (
@@ -31,6 +33,7 @@ from p2pd.sim.scripted import (
     START,
     TARGET,
     TRAIN_SAMPLES,
+    Kept,
     ScriptedMath,
     ScriptedWorker,
     Vector,
@@ -162,5 +165,40 @@ def test_a_lying_worker_lies_in_one_way(lie: Lie) -> None:
         assert (first.artifact == second.artifact) == (lie in (Lie.REPLAY, Lie.GARBAGE))
         assert (await worker.info()).train_samples == TRAIN_SAMPLES
         assert (await worker.evaluate(EvaluateJob(base, 1, 2))).finite
+
+    virtually(main)
+
+
+@pytest.mark.parametrize("momentum", [0, MILLION // 2])
+def test_a_scripted_head_of_a_step_is_made_again_and_what_it_lost_is_kept(momentum: int) -> None:
+    async def main(blobs: MemoryBlobs) -> None:
+        lacking = MemoryBlobs()
+        math = ScriptedMath(blobs, Random(0))
+        base = await start(blobs)
+        far = encode(Vector((1_000_000, 3, -5, 700)))
+        update = await blobs.put(ArtifactKind.UPDATE, SCHEMA.id, far)
+        outer = (
+            OuterRule("nesterov", MILLION, momentum) if momentum else OuterRule("mean", MILLION, 0)
+        )
+        job = replace(merge_of(base, (update, 1)), head_codec="int8", optimizer=outer)
+        merged = await math.merge(job)
+        assert merged.step is not None
+        assert merged.outer is not None
+        kept = decode(Kept, blobs.payload(merged.outer)).parts
+        assert len(kept) == 1 + bool(momentum)
+        wanted = load_vector(blobs, update).values
+        head = load_vector(blobs, merged.head).values
+        if not momentum:
+            assert tuple(a + b for a, b in zip(head, kept[-1], strict=True)) == wanted
+            assert head != wanted
+        for artifact in (base, merged.step.artifact):
+            manifest = blobs.manifest(artifact)
+            assert manifest is not None
+            await lacking.put(manifest.kind, manifest.schema, blobs.payload(artifact))
+        there = ScriptedMath(lacking, Random(1))
+        await there.rebuild(RebuildJob(merged.head, merged.step, SCHEMA, "int8"))
+        assert load_vector(lacking, merged.head) == load_vector(blobs, merged.head)
+        with pytest.raises(RemoteError):
+            await there.rebuild(RebuildJob(base, merged.step, SCHEMA, "int8"))
 
     virtually(main)

@@ -22,7 +22,7 @@ from p2pd.core.work import (
 from p2pd.tensors.cohort import CHUNK_ELEMENTS
 from p2pd.tensors.files import ArtifactWriter, TensorFile
 from p2pd.tensors.formats import FORMATS
-from p2pd.tensors.merge import merge
+from p2pd.tensors.merge import Outputs, merge
 
 MEAN = MergeRule("mean", MILLION, 0)
 CLIPPED = MergeRule("norm_clipped_mean", MILLION, 0)
@@ -79,7 +79,8 @@ class Bench:
         self, job: MergeJob, chunk_elements: int = CHUNK_ELEMENTS
     ) -> tuple[Merged, TensorFile]:
         out = self.path()
-        merged, manifest, _ = merge(self.paths, job, out, chunk_elements=chunk_elements)
+        answer = merge(self.paths, job, Outputs.beside(out), chunk_elements=chunk_elements)
+        merged, manifest = answer.merged, answer.manifest
         assert manifest.id == merged.head
         assert manifest == manifest_of(ArtifactKind.HEAD, self.schema.id, (out).read_bytes())
         return merged, TensorFile(out)

@@ -31,7 +31,7 @@ from p2pd.tensors.codecs import codec_of
 from p2pd.tensors.files import TensorFile
 from p2pd.tensors.formats import FORMATS, canonical_zero, encode
 from p2pd.tensors.inspection import inspect
-from p2pd.tensors.merge import merge, rows_to_cut
+from p2pd.tensors.merge import Outputs, merge, rows_to_cut
 from p2pd.tensors.updates import Trained, write_update
 from tests.tensors.merge_bench import CLIPPED, MEAN, OUTER, RULES, TRIMMED, Bench, schema_of
 
@@ -206,11 +206,11 @@ def test_i06_files_and_manifests_are_the_same_however_many_threads_merge(
     found = set()
     for threads in (1, 2, 4):
         out = bench.path()
-        result = merge(bench.paths, job, out, threads=threads)
+        result = merge(bench.paths, job, Outputs.beside(out), threads=threads)
         state = out.with_name(f"{out.name}.outer")
         assert state.exists() == outer.keeps_state
         raw = out.read_bytes(), state.read_bytes() if outer.keeps_state else None
-        assert result[1] == manifest_of(ArtifactKind.HEAD, WHOLE.id, raw[0])
+        assert result.manifest == manifest_of(ArtifactKind.HEAD, WHOLE.id, raw[0])
         found.add((result, raw))
     assert len(found) == 1
 
@@ -225,7 +225,7 @@ def test_a_merge_that_fails_leaves_no_file(tmp_path: Path, threads: int) -> None
     job = bench.job(good, [good, bench.add(values)], [1, 1])
     out = bench.path()
     with pytest.raises(RemoteError, match="not finite"):
-        merge(bench.paths, job, out, threads=threads)
+        merge(bench.paths, job, Outputs.beside(out), threads=threads)
     assert not out.exists()
 
 

@@ -22,7 +22,7 @@ from p2pd.core.work import (
 )
 from p2pd.errors import LocalError, RemoteError
 from p2pd.tensors.files import TensorFile
-from p2pd.tensors.merge import merge
+from p2pd.tensors.merge import Outputs, merge
 from p2pd.tensors.outer import LARGEST, Momentum, within
 from tests.tensors.merge_bench import MEAN, OUTER, inputs_of, written
 
@@ -64,7 +64,8 @@ class Run:
         self.count += 2
         head, state = self.root / str(self.count - 1), self.root / str(self.count)
         job = MergeJob(base, outer, self.schema, inputs, None, MEAN, rule)
-        merged, manifest, kept = merge(self.paths, job, head, outer_path=state)
+        answer = merge(self.paths, job, replace(Outputs.beside(head), outer=state))
+        merged, manifest, kept = answer.merged, answer.manifest, answer.outer
         assert manifest.id == merged.head
         assert (kept.id if kept else None) == merged.outer
         self.paths[merged.head] = head
