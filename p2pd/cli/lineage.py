@@ -117,6 +117,7 @@ def detail(chain: Chain, height: int) -> dict[str, object]:
                 "metric": report.content.metric / MILLION,
                 "loss": report.content.loss / MILLION,
                 "samples": report.content.samples,
+                "figures": {one.name: one.value / MILLION for one in report.content.figures},
             }
             for report in chain.reports(height)
         ],

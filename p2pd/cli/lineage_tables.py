@@ -67,12 +67,19 @@ def print_height(found: dict[str, Any]) -> None:
     if not found["reports"]:
         lines.append(f"reports   {NO_REPORTS}")
     say(*lines)
-    tables = {**found, "cohort": _cohort(found), "standing": _standing(found)}
+    figures = sorted({name for row in found["reports"] for name in row["figures"]})
+    reports = [dict.fromkeys(figures, "-") | row["figures"] | row for row in found["reports"]]
+    tables = found | {
+        "cohort": _cohort(found),
+        "standing": _standing(found),
+        "reports": reports,
+    }
     for key, columns in DETAILS:
         if tables[key]:
-            cells = [[_cell(row[name.lstrip(">")]) for name in columns] for row in tables[key]]
+            named = [*columns, *(f">{name}" for name in figures if key == "reports")]
+            cells = [[_cell(row[name.removeprefix(">")]) for name in named] for row in tables[key]]
             say("")
-            print_table(columns, cells, title=TITLES.get(key, key))
+            print_table(named, cells, title=TITLES.get(key, key))
 
 
 def _plan(found: dict[str, Any]) -> str:

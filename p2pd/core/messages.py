@@ -8,7 +8,7 @@ from p2pd.core.signed import Signed
 from p2pd.core.votes import Vote
 from p2pd.core.voting.evidence import Evidence
 from p2pd.core.voting.proposals import Proposal
-from p2pd.core.work import COUNT_MAX, FULL, Merged, Verdict
+from p2pd.core.work import COUNT_MAX, FULL, Figure, Merged, Verdict, require_figures
 
 
 class Service(IntEnum):
@@ -85,6 +85,10 @@ class Report:
     loss: int
     """Millionths."""
     samples: int
+    figures: tuple[Figure, ...] = ()
+
+    def __post_init__(self) -> None:
+        require_figures(self.figures)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,9 @@ COUNT_MAX = 2**40
 """Of samples and steps, wherever they are counted."""
 LOSS_MAX = 2**53
 """Millionths. Losses and metrics beyond are cut to it: they mean nothing any more, but must fit into an integer."""
+FIGURES_MOST = 8
+FIGURE_NAME_CHARACTERS = 32
+"""So that a report stays small: each validator sends one for each head."""
 OUTER_LR_MAX = 10 * MILLION
 FULL = 1024
 """A factor of one: r, k and clip factors are integers from 0 to FULL."""
@@ -141,6 +144,26 @@ class EvaluateJob:
 
 
 @dataclass(frozen=True, slots=True)
+class Figure:
+    """A number that a workload measures of a head besides its metric: shown, never decided on."""
+
+    name: str
+    value: int
+    """Millionths."""
+
+
+def require_figures(figures: tuple[Figure, ...]) -> None:
+    """Raises ValueError."""
+    names = [figure.name for figure in figures]
+    if len(figures) > FIGURES_MOST or len(set(names)) < len(names):
+        raise ValueError(f"there are at most {FIGURES_MOST} figures, each of another name")
+    if not all(0 < len(name) <= FIGURE_NAME_CHARACTERS for name in names):
+        raise ValueError(f"the name of a figure has 1 to {FIGURE_NAME_CHARACTERS} characters")
+    if any(abs(figure.value) > LOSS_MAX for figure in figures):
+        raise ValueError(f"a figure is at most {LOSS_MAX} millionths")
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluation:
     head: ArtifactId
     finite: bool
@@ -154,6 +177,11 @@ class Evaluation:
 
     None where something is not finite.
     """
+    figures: tuple[Figure, ...] = ()
+    """Further metrics, and probes; those that are finite."""
+
+    def __post_init__(self) -> None:
+        require_figures(self.figures)
 
 
 class Verdict(IntEnum):

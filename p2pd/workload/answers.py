@@ -3,7 +3,7 @@
 Units: samples, optimizer steps; losses and metrics are plain floats.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from math import isfinite
 from operator import index
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from p2pd.core.wording import counted
-from p2pd.core.work import COUNT_MAX, Schema
+from p2pd.core.work import COUNT_MAX, FIGURE_NAME_CHARACTERS, FIGURES_MOST, Schema
 from p2pd.errors import WorkloadError
 from p2pd.workload.contract import Evaluated, Trained, Workload
 from p2pd.workload.pipelines import Pipeline
@@ -53,7 +53,24 @@ def evaluated_of(answer: object) -> Evaluated:
     if not 0 < samples <= COUNT_MAX:
         raise WorkloadError(f"evaluate returned {samples} samples: return on how many it evaluated")
     metric = _number(answer.metric, "evaluate returned a metric")
-    return Evaluated(metric, _number(answer.loss, "evaluate returned a loss"), samples)
+    loss = _number(answer.loss, "evaluate returned a loss")
+    return Evaluated(metric, loss, samples, _numbers(answer.others, "evaluate returned others"))
+
+
+def figures_of(others: Mapping[str, float], probes: object) -> dict[str, float]:
+    """Further metrics and probes, without those that are no finite numbers."""
+    found = _numbers(probes, "probes returned an answer")
+    if twice := sorted(others.keys() & found.keys()):
+        raise WorkloadError(f"{twice[0]!r} is a metric and a probe: rename one")
+    named = {**others, **found}
+    if len(named) > FIGURES_MOST or not all(
+        0 < len(name) <= FIGURE_NAME_CHARACTERS for name in named
+    ):
+        raise WorkloadError(
+            f"{len(named)} further metrics and probes: there are at most {FIGURES_MOST}, with names"
+            f" of 1 to {FIGURE_NAME_CHARACTERS} characters"
+        )
+    return {name: value for name, value in named.items() if isfinite(value)}
 
 
 def losses_of(answer: object, wanted: int) -> list[float]:
@@ -133,6 +150,12 @@ def _number(answer: object, what: str) -> float:
         return float(answer)  # type: ignore[arg-type]  # as above
     except (TypeError, ValueError, RuntimeError, OverflowError):
         raise WorkloadError(said) from None
+
+
+def _numbers(answer: object, what: str) -> dict[str, float]:
+    if not isinstance(answer, Mapping) or not all(isinstance(name, str) for name in answer):
+        raise WorkloadError(f"{what} of type {type(answer).__name__}: it must be a dict by name")
+    return {name: _number(value, f"{what} for {name}") for name, value in answer.items()}
 
 
 def _kind(answer: object) -> str:

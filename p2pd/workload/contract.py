@@ -6,7 +6,7 @@ steps, losses and metrics are plain floats.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from p2pd.core.work import Schema
@@ -39,6 +39,8 @@ class Lease:
 @dataclass(frozen=True, slots=True)
 class Trained:
     samples: int
+    """What the update counts for when it is merged: the samples trained on; fewer, if it is worth less, down to
+    one a step."""
     steps: int
     loss: float
     """Mean over the samples."""
@@ -50,6 +52,8 @@ class Evaluated:
     loss: float
     """Mean over the samples."""
     samples: int
+    others: Mapping[str, float] = field(default_factory=dict)
+    """Further metrics by name: shown, never decided on."""
 
 
 class Workload(ABC):
@@ -114,6 +118,11 @@ class Workload(ABC):
     @abstractmethod
     def evaluate(self, pause: Pause) -> Evaluated:
         """The metric and the mean loss on the whole validation set; the same bits each time."""
+
+    def probes(self, pause: Pause) -> Mapping[str, float]:
+        """Numbers of the head that was loaded, by name, for people: validators report them with its metrics."""
+        del pause
+        return {}
 
     @abstractmethod
     def sample_losses(self, samples: Sequence[int], pause: Pause) -> list[float]:

@@ -1,6 +1,6 @@
 """DataLoaders made of the user's own one, for batches that are given by their indices."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -10,6 +10,8 @@ from p2pd.workload.seeding import seed_all
 
 Plan = list[list[int]]
 """Batches, each of indices into a dataset."""
+Wrap = Callable[[Callable[[Any], Any], bool], Callable[[Any], tuple[int, Any]]]
+"""Of the user's collate_fn, and of whether batches are made of single samples."""
 Drawn = tuple[int, int, int]
 """Turn, seed and index."""
 
@@ -17,6 +19,18 @@ Drawn = tuple[int, int, int]
 def feed(user: DataLoader[Any], plan: Plan, seed: int) -> Iterable[Any]:
     """The batches of a plan, by worker processes of its own where the user has any."""
     return _rebuilt(user, user.dataset, plan, seed)
+
+
+def stream(
+    user: DataLoader[Any], dataset: Dataset[Any], seed: int, collate: Wrap
+) -> Iterable[tuple[int, Any]]:
+    """What a stream gives, each batch with its number of samples, as collate makes it.
+
+    Worker processes are new each time: those that stay would not hear of the next lease.
+    """
+    made = collate(user.collate_fn, user.batch_size is not None)
+    shared = _shared(user, seed) | {"collate_fn": made}
+    return DataLoader(dataset, batch_size=user.batch_size, **shared)
 
 
 class KeptFeed:
@@ -67,7 +81,14 @@ class _Reseeded(Dataset[Any]):
 def _rebuilt(
     user: DataLoader[Any], dataset: Dataset[Any], batches: list[list[Any]], seed: int
 ) -> DataLoader[Any]:
-    shared: dict[str, Any] = {
+    shared = _shared(user, seed) | {"persistent_workers": user.persistent_workers}
+    if user.batch_sampler is None:
+        return DataLoader(dataset, batch_size=None, sampler=_Flat(batches), **shared)
+    return DataLoader(dataset, batch_sampler=batches, **shared)
+
+
+def _shared(user: DataLoader[Any], seed: int) -> dict[str, Any]:
+    return {
         "num_workers": user.num_workers,
         "collate_fn": user.collate_fn,
         "pin_memory": user.pin_memory,
@@ -75,12 +96,8 @@ def _rebuilt(
         "worker_init_fn": user.worker_init_fn,
         "multiprocessing_context": user.multiprocessing_context,
         "prefetch_factor": user.prefetch_factor,
-        "persistent_workers": user.persistent_workers,
         "generator": torch.Generator().manual_seed(seed),
     }
-    if user.batch_sampler is None:
-        return DataLoader(dataset, batch_size=None, sampler=_Flat(batches), **shared)
-    return DataLoader(dataset, batch_sampler=batches, **shared)
 
 
 class _Flat:

@@ -15,15 +15,38 @@ from p2pd.workload.contract import Evaluated, Pause
 from p2pd.workload.forward import Forward
 from p2pd.workload.learner import Learner
 from p2pd.workload.loaders import Samples
-from p2pd.workload.metrics import Metric
+from p2pd.workload.metrics import Measures
 from p2pd.workload.seeding import seed_all
+
+
+class Count:
+    """What a metric summed up over the batches."""
+
+    def __init__(self) -> None:
+        self._sum, self._count = 0.0, 0
+
+    def add(self, name: str, part: Any) -> None:  # noqa: ANN401 - whatever the function returned
+        try:
+            total, count = part
+            self._sum, self._count = self._sum + float(total), self._count + int(count)
+        except (TypeError, ValueError) as error:
+            raise WorkloadError(
+                f"metric {name} returned {type(part).__name__}: return (sum, count) of the batch"
+            ) from error
+
+    def mean(self, name: str) -> float:
+        if self._count == 0:
+            raise WorkloadError(
+                f"metric {name} counted nothing on the whole validation set: look at its function"
+            )
+        return self._sum / self._count
 
 
 class Judge:
     def __init__(
-        self, learner: Learner, forward: Forward, valid: Samples, metric: Metric | None
+        self, learner: Learner, forward: Forward, valid: Samples, measures: Measures
     ) -> None:
-        """Raises WorkloadError: nothing says what to measure. Without a metric, it is the mean loss."""
+        """Raises WorkloadError: nothing says what the loss of an evaluation is."""
         if learner.alternates and learner.valid_step is None:
             raise WorkloadError(
                 "a step that yields has no one loss: give valid_step(model, batch) as well, which"
@@ -32,23 +55,24 @@ class Judge:
         self._learner = learner
         self._forward = forward
         self._valid = valid
-        self._metric = metric
+        self._measures = measures
         self._own = learner.step is not None or learner.valid_step is not None
 
     def evaluate(self, pause: Pause) -> Evaluated:
         places = range(len(self._valid))
-        total, score, count = 0.0, 0.0, 0
+        total, counts = 0.0, {name: Count() for name in self._measures.functions}
         with self._judging():
             for batch in self._valid.load(self._valid.in_order(places), 0):
                 pause()
-                loss, part, weight = self._measured(batch)
-                total, score, count = total + loss * batch.samples, score + part, count + weight
+                loss, judged = self._judged(batch)
+                total += loss * batch.samples
+                for name, function in self._measures.functions.items():
+                    counts[name].add(name, function(*judged))
         loss = total / len(places)
-        if self._metric is not None and count == 0:
-            raise WorkloadError(
-                "the metric counted nothing on the whole validation set: look at its function"
-            )
-        result = Evaluated(loss if self._metric is None else score / count, loss, len(places))
+        values = {name: count.mean(name) for name, count in counts.items()}
+        # The mean loss is decisive where no function is.
+        metric = values.pop(self._measures.decisive, loss)
+        result = Evaluated(metric, loss, len(places), values)
         for callback in self._learner.callbacks:
             callback.evaluated(result)
         return result
@@ -72,16 +96,13 @@ class Judge:
         with torch.no_grad(), self._forward.computing():
             yield
 
-    def _measured(self, batch: Batch) -> tuple[float, float, int]:
-        """Mean loss, and sum and count of the metric."""
+    def _judged(self, batch: Batch) -> tuple[float, tuple[Any, Any]]:
+        """The mean loss, and what metrics are of."""
         if self._own:
             loss = self._forward.valid_loss(batch)
-            judged: tuple[Any, Any] = self._forward.model, self._forward.content(batch)
-        else:
-            judged = self._forward.pair(batch)
-            loss = self._learner.loss(*judged)
-        part, weight = (0.0, 0) if self._metric is None else self._metric(*judged)
-        return loss.item(), part, weight
+            return loss.item(), (self._forward.model, self._forward.content(batch))
+        pair = self._forward.pair(batch)
+        return self._learner.loss(*pair).item(), pair
 
     def _losses(self, outputs: object, targets: object, size: int) -> Iterable[float]:
         """One by one through the user's own loss, which may weigh, mask or smooth."""

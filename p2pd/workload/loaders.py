@@ -42,6 +42,9 @@ class Samples:
             return [batch for batch in plan if batch]
         return _batched(self._order(indices, lease), self._size)
 
+    def leased(self, lease: Lease) -> Iterator[Batch]:
+        return self.load(self.plan(lease), lease.seed)
+
     def in_order(self, places: Sequence[int], size: int | None = None) -> Plan:
         """Batches of these samples as they come, of the user's size or another."""
         return _batched([self._scope[place] for place in places], size or self._size)
@@ -61,8 +64,8 @@ def samples_of(loader: DataLoader[Any], name: str) -> Samples:
     """
     if isinstance(loader.dataset, IterableDataset):
         raise WorkloadError(
-            f"{name} streams an IterableDataset: give a map-style dataset (__getitem__ and"
-            " __len__), or subclass p2pd.Workload"
+            f"{name} streams an IterableDataset, of which no single samples can be asked for: give"
+            " a map-style dataset (list(stream) is one), or subclass p2pd.Workload"
         )
     everything = range(len(loader.dataset))  # type: ignore[arg-type]  # map-style, as checked
     sampler, size = _drawing(loader, name)

@@ -1,6 +1,7 @@
 """What an evaluation measures: each metric gives a sum and a count, so that batches add up."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -29,23 +30,38 @@ def accuracy(outputs: object, targets: object) -> tuple[float, int]:
     return float((outputs.argmax(dim=1) == targets).sum().item()), targets.numel()
 
 
-BUILT_IN: dict[str, Metric | None] = {"accuracy": accuracy, "loss": None}
-"""None: the mean loss, which is measured anyway."""
+BUILT_IN: dict[str, Metric] = {"accuracy": accuracy}
+"""Besides the mean loss, which is measured anyway."""
 
 
-def metric_of(metric: str | Metric, *, higher_is_better: bool) -> tuple[str, Metric | None]:
-    """The name to show and the function.
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """What an evaluation measures: by name, the decisive one first."""
+
+    decisive: str
+    functions: Mapping[str, Metric]
+    """All but the mean loss."""
+
+
+def measures_of(
+    metric: str | Metric, others: Mapping[str, Metric], *, higher_is_better: bool
+) -> Measures:
+    """metric is decisive: a function, or the name of one of the others or of a built-in one.
 
     Raises:
         WorkloadError: no such metric, or the wrong direction.
     """
     if not isinstance(metric, str):
-        return getattr(metric, "__name__", type(metric).__name__), metric
-    if metric not in BUILT_IN:
+        name = getattr(metric, "__name__", type(metric).__name__)
+        return Measures(name, {name: metric, **others})
+    if metric == "loss" and metric not in others:
+        if higher_is_better:
+            raise WorkloadError('metric "loss" is better when lower: pass higher_is_better=False')
+        return Measures(metric, others)
+    known = {**BUILT_IN, **others}
+    if metric not in known:
         raise WorkloadError(
-            f"metric {metric!r} is none of {', '.join(BUILT_IN)}: pass a function"
+            f"metric {metric!r} is none of {', '.join((*known, 'loss'))}: pass a function"
             " (outputs, targets) -> (sum, count)"
         )
-    if metric == "loss" and higher_is_better:
-        raise WorkloadError('metric "loss" is better when lower: pass higher_is_better=False')
-    return metric, BUILT_IN[metric]
+    return Measures(metric, {metric: known[metric], **others})

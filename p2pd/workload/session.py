@@ -22,6 +22,7 @@ from p2pd.core.work import (
     DataInfo,
     EvaluateJob,
     Evaluation,
+    Figure,
     TrainJob,
     WorkloadInfo,
 )
@@ -127,6 +128,7 @@ class Session:
         private = answers.losses_of(workload.sample_losses(samples, pause), wanted)
         if not all(map(math.isfinite, (result.metric, result.loss, *private))):
             return Evaluation(job.head, False, 0, 0, result.samples, ())
+        figures = answers.figures_of(result.others, workload.probes(pause))
         return Evaluation(
             job.head,
             True,
@@ -134,6 +136,7 @@ class Session:
             millionths(result.loss),
             result.samples,
             tuple(map(millionths, private)),
+            tuple(Figure(name, millionths(value)) for name, value in figures.items()),
         )
 
     def _state(self, workload: Workload) -> Mapping[str, torch.Tensor]:

@@ -19,7 +19,7 @@ from p2pd.core.ids import ArtifactId
 from p2pd.core.messages import Beacon, Candidate, ChoiceKind, Choices, Report, Service, Update
 from p2pd.core.revision import Canary, DataSpec, Revision, Schedule, WorkloadSpec
 from p2pd.core.votes import NO_ROUND, Certificate, Step, Vote
-from p2pd.core.work import FULL, Merged, MergeRule, OuterRule, Schema, TensorSpec, Verdict
+from p2pd.core.work import FULL, Figure, Merged, MergeRule, OuterRule, Schema, TensorSpec, Verdict
 from p2pd.io.blobs import FileBlobStore
 from p2pd.io.keys import Ed25519Signer
 from p2pd.io.ledger import SqliteLedger
@@ -105,6 +105,9 @@ def build_chain(
     return trio.run(_fill, data_dir, genesis_file, genesis, heights, outer, missed_at)
 
 
+FIGURES = (Figure("top5", 990_000),)
+
+
 async def _fill(
     data_dir: Path,
     genesis_file: Path,
@@ -140,7 +143,7 @@ async def _fill(
         place = setting.revision.id + height.to_bytes(8)
         writes.append(Write(Table.DECISIONS, place, dump_record(record)))
         for n, signer in enumerate(VALIDATORS):
-            report = Report(decision.head, 900_000 + 1000 * height + n, 300_000, 360)
+            report = Report(decision.head, 900_000 + 1000 * height + n, 300_000, 360, FIGURES)
             envelope = dump(seal(signer, "report", setting.scope(height), report))
             writes.append(Write(Table.REPORTS, place + signer.peer, envelope))
     with SqliteLedger(data_dir / "ledger.sqlite") as ledger:

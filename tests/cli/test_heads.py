@@ -96,6 +96,15 @@ def test_a_height_says_in_words_what_comes_next_and_where_nothing_was_measured(
     assert second.count("never was") == 2
 
 
+def test_further_figures_of_a_head_are_shown_with_its_reports(chain: Built) -> None:
+    lines = p2pd("heads", "show", 2, *chain.arguments).out.splitlines()
+    (names,) = [line.split() for line in lines if "loss" in line]
+    assert names[-1] == "top5"
+    assert sum(line.rstrip().endswith("0.9900") for line in lines) == 3
+    found = p2pd("heads", "show", 2, *chain.arguments, "--json").json
+    assert {report["figures"]["top5"] for report in found["reports"]} == {0.99}
+
+
 @pytest.mark.parametrize(
     ("end", "said"), [(0, "never was"), (44, "height 44"), (13, "height 13, over")]
 )

@@ -1,3 +1,4 @@
+import math
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ from p2pd.workload.answers import (
     data_of,
     described,
     evaluated_of,
+    figures_of,
     losses_of,
     schema_of,
     trained_of,
@@ -156,3 +158,16 @@ def test_what_describes_no_workload_is_named(changes: dict[str, object], said: s
 
     with pytest.raises(WorkloadError, match=said):
         describe()
+
+
+def test_figures_are_few_named_once_and_finite() -> None:
+    assert figures_of({"f1": 0.5}, {"norm": 2, "lost": math.nan}) == {"f1": 0.5, "norm": 2.0}
+    for others, probes, said in (
+        ({"f1": 0.5}, {"f1": 0.5}, "'f1' is a metric and a probe: rename one"),
+        ({}, {str(n): 0.0 for n in range(9)}, "9 further metrics and probes: there are at most 8"),
+        ({}, {"n" * 33: 0.0}, "names of 1 to 32 characters"),
+        ({}, [("f1", 0.5)], "probes returned an answer of type list: it must be a dict by name"),
+        ({}, {"f1": "good"}, "for f1 of type str: it must be one number"),
+    ):
+        with pytest.raises(WorkloadError, match=said):
+            figures_of(others, probes)

@@ -134,7 +134,7 @@ def test_persistent_workers_stay_from_lease_to_lease() -> None:
 @pytest.mark.parametrize(
     ("loader", "message"),
     [
-        (DataLoader(Stream(), batch_size=2), "IterableDataset: give a map-style dataset"),
+        (DataLoader(Stream(), batch_size=2), "IterableDataset, of which no single samples"),
         (DataLoader(Numbers(), batch_sampler=[[1, 2]]), r"list: give it set_lease\(lease\)"),
         (DataLoader(Numbers(), sampler=SubsetRandomSampler([])), "is empty"),
     ],

@@ -1,6 +1,7 @@
 import copy
 import math
 from collections import OrderedDict
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from p2pd import Learner, Workload, from_loaders
 from p2pd.errors import WorkloadError
 from p2pd.workload.contract import Cancelled, Lease
+from p2pd.workload.metrics import Metric, accuracy
 
 SAMPLES = 24
 VALID = 10
@@ -177,7 +179,7 @@ def test_a_metric_may_be_a_function_or_the_loss() -> None:
 
 
 @pytest.mark.parametrize(
-    ("metric", "message"), [("f1", "none of accuracy, loss"), ("loss", "higher_is_better=False")]
+    ("metric", "message"), [("f1", "none of accuracy, loss: "), ("loss", "higher_is_better=False")]
 )
 def test_a_metric_that_cannot_be_measured_is_refused(metric: str, message: str) -> None:
     with pytest.raises(WorkloadError, match=message):
@@ -198,3 +200,83 @@ def test_accuracy_without_class_scores_is_refused_with_advice() -> None:
     parts = Learner(model, SGD(model.parameters(), lr=0.1), loss=functional.mse_loss)
     with pytest.raises(WorkloadError, match="needs a tensor of class scores"):
         from_loaders(parts, loader, loader).evaluate(never)
+
+
+def test_further_metrics_and_probes_are_measured_by_name() -> None:
+    def rows(outputs: torch.Tensor, targets: torch.Tensor) -> tuple[float, int]:
+        return float(len(targets)), 1
+
+    subject = from_loaders(
+        learner(),
+        *loaders(),
+        metric="rows",
+        metrics={"rows": rows, "right": accuracy},
+        probes={"weight": lambda model: float(model.get_parameter("last.weight").abs().max())},
+    )
+    found = subject.evaluate(never)
+    assert subject.metric == "rows"
+    assert found.metric == pytest.approx(VALID / 3)
+    assert found.others == {"right": workload().evaluate(never).metric}
+    assert subject.probes(never)["weight"] > 0
+    by_loss = from_loaders(
+        learner(), *loaders(), metric="loss", higher_is_better=False, metrics={"right": accuracy}
+    ).evaluate(never)
+    assert (by_loss.metric, by_loss.others) == (by_loss.loss, found.others)
+
+
+@pytest.mark.parametrize(
+    ("metric", "message"),
+    [(lambda o, t: 3.0, "<lambda> returned float: return"), (lambda o, t: (0.0, 0), "counted no")],
+)
+def test_a_metric_that_gives_no_sum_and_count_is_named(metric: Metric, message: str) -> None:
+    with pytest.raises(WorkloadError, match=message):
+        from_loaders(learner(), *loaders(), metric=metric).evaluate(never)
+
+
+def mean_of(model: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    return functional.cross_entropy(model(batch["x"]), batch["y"])
+
+
+def hits(model: nn.Module, batch: dict[str, torch.Tensor]) -> tuple[float, int]:
+    return accuracy(model(batch["x"]), batch["y"])
+
+
+def as_dict(pairs: list[tuple[torch.Tensor, ...]]) -> dict[str, torch.Tensor]:
+    inputs, targets = zip(*pairs, strict=True)
+    return {"x": torch.stack(inputs), "y": torch.stack(targets)}
+
+
+def test_a_step_of_ones_own_is_evaluated_like_the_pairs_it_stands_for() -> None:
+    train, valid = sets()
+    parts = learner()
+    own = from_loaders(
+        Learner(parts.model, parts.optimizer, step=mean_of),
+        DataLoader(train, batch_size=6, collate_fn=as_dict),
+        DataLoader(valid, batch_size=4, collate_fn=as_dict),
+        metric=hits,
+    )
+    pairs = workload()
+    mine, other = own.evaluate(never), pairs.evaluate(never)
+    assert (mine.metric, mine.samples) == (other.metric, other.samples)
+    assert mine.loss == pytest.approx(other.loss)
+    losses = own.sample_losses([3, 1], never)
+    assert losses == pytest.approx(pairs.sample_losses([3, 1], never))
+    assert own.train(lease(range(6))).steps == 1
+
+
+def test_a_step_that_yields_needs_another_one_for_evaluation() -> None:
+    def step(model: nn.Module, batch: object) -> Iterator[torch.Tensor]:
+        yield torch.zeros(())
+
+    parts = learner()
+    with pytest.raises(WorkloadError, match="give valid_step"):
+        from_loaders(Learner(parts.model, parts.optimizer, step=step), *loaders())
+
+
+def test_what_the_gradient_scaler_knows_is_inner_state() -> None:
+    plain, scaled = learner(), learner()
+    subject = workload(Learner(scaled.model, scaled.optimizer, precision="fp16"))
+    state = subject.inner_state()
+    assert state["scaler"]["scale"] > 1
+    subject.load_inner_state(state)
+    assert workload(plain).inner_state()["scaler"] == {}

@@ -255,7 +255,9 @@ class Validator:
         if peer_id(self.seat.me) in self.previous.state.suspended:
             return
         self.reported = head
-        report = Report(head, evaluation.metric, evaluation.loss, evaluation.samples)
+        report = Report(
+            head, evaluation.metric, evaluation.loss, evaluation.samples, evaluation.figures
+        )
         scope = self.seat.setting.scope(self.previous.height)
         self.out.append(Publish(self.seat.sign("report", scope, report)))
 
