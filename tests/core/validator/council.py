@@ -37,7 +37,7 @@ from p2pd.core.validator.machine import Validator
 from p2pd.core.validator.seat import Seat
 from p2pd.core.voting.events import PeerHeard
 from p2pd.core.voting.timers import CheckTimes
-from p2pd.core.work import FULL, Evaluation, Inspection, Measured, Merged, Verdict
+from p2pd.core.work import FULL, Evaluation, Figure, Inspection, Measured, Merged, Verdict
 from p2pd.io.keys import Ed25519Signer
 from p2pd.wire.envelope import load_choices, seal
 from tests.core.builders import SETTING, VALIDATORS
@@ -57,8 +57,12 @@ def merged_of(job: Merge) -> Merged:
     return Merged(head, None, "mean", (FULL,) * count, Measured(tuple(range(count)), (0,)))
 
 
+FIGURES = (Figure("top5", 990_000),)
+
+
 def evaluation(head: ArtifactId, loss: int = LOSS) -> Evaluation:
-    return Evaluation(head, True, 500_000, loss, 100, tuple(loss + n for n in range(32)))
+    private = tuple(loss + n for n in range(32))
+    return Evaluation(head, True, 500_000, loss, 100, private, FIGURES)
 
 
 def honest(job: Job) -> Event | None:
