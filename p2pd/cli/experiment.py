@@ -7,6 +7,7 @@ import trio
 import typer
 
 from p2pd.cli.inputs import parse_config, read_genesis, read_revision, read_signer
+from p2pd.cli.origin import Source, begun
 from p2pd.cli.output import AsJson, group, say, say_json
 from p2pd.cli.reading import revisions_in
 from p2pd.cli.revisions import cost_lines, overrides_of, published_json, revision_json
@@ -48,39 +49,59 @@ Settings = Annotated[
 ]
 
 
+Weights = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Safetensors file that the first head is made of."),
+]
+After = Annotated[
+    Path | None,
+    typer.Option(metavar="RECORD", help="Go on from the newest head of this revision ..."),
+]
+DataDir = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="... as the node of this data directory has it.")
+]
+Config = Annotated[
+    list[str] | None, typer.Option(metavar="KEY=VALUE", help="For the module's build; repeat.")
+]
+WorkloadPath = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Directory of the module, if it is not installed."),
+]
+Data = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="DIR", help="Directory that p2pd data shard wrote; repeat."),
+]
+Out = Annotated[
+    Path, typer.Option(metavar="FILE", help="Where the record goes: NAME.revision.cbor.")
+]
+Workload = Annotated[
+    str | None, typer.Option(metavar="MODULE", help=f"Module of the workload.  {IN_FILE}")
+]
+Study = Annotated[str | None, typer.Option(metavar="NAME", help=f"Name of the study.  {IN_FILE}")]
+Experiment = Annotated[
+    str | None, typer.Option(metavar="NAME", help=f"Name of the experiment.  {IN_FILE}")
+]
+Name = Annotated[str | None, typer.Option(metavar="NAME", help=f"Name of the revision.  {IN_FILE}")]
+
+
 @app.command()
 def publish(  # noqa: PLR0913 - one parameter per option
     *,
     genesis: GenesisFile,
     authority: Authority,
-    out: Annotated[
-        Path, typer.Option(metavar="FILE", help="Where the record goes: NAME.revision.cbor.")
-    ],
+    out: Out,
     from_file: FromFile = None,
-    workload: Annotated[
-        str | None, typer.Option(metavar="MODULE", help=f"Module of the workload.  {IN_FILE}")
-    ] = None,
-    config: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="For the module's build; repeat.")
-    ] = None,
-    workload_path: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Directory of the module, if it is not installed."),
-    ] = None,
-    data: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="DIR", help="Directory that p2pd data shard wrote; repeat."),
-    ] = None,
-    study: Annotated[
-        str | None, typer.Option(metavar="NAME", help=f"Name of the study.  {IN_FILE}")
-    ] = None,
-    experiment: Annotated[
-        str | None, typer.Option(metavar="NAME", help=f"Name of the experiment.  {IN_FILE}")
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(metavar="NAME", help=f"Name of the revision.  {IN_FILE}")
-    ] = None,
+    workload: Workload = None,
+    config: Config = None,
+    workload_path: WorkloadPath = None,
+    data: Data = None,
+    study: Study = None,
+    experiment: Experiment = None,
+    name: Name = None,
     settings: Settings = None,
+    weights: Weights = None,
+    after: After = None,
+    data_dir: DataDir = None,
     in_json: AsJson = False,
 ) -> None:
     """Build a workload, sign the revision, write its record and its first head."""
@@ -91,17 +112,21 @@ def publish(  # noqa: PLR0913 - one parameter per option
         "experiment": experiment,
         "name": name,
     }
-    tables = load(from_file, PUBLISH_TABLES, overrides_of(options, settings or []))
-    request = PublishRequest(
-        genesis=read_genesis(genesis),
-        signers=tuple(read_signer(path) for path in authority),
-        out=out,
-        workload_paths=(workload_path,) if workload_path else (),
-        data=tuple(data or ()),
-        log=lambda line: typer.echo(f"workload: {line}", err=True),
-        **tables,
-    )
-    published = trio.run(publish_revision, request)
+    source = Source(weights, after, data_dir)
+    with begun(source, genesis, out.absolute().parent) as (beginning, defaults):
+        overrides = overrides_of(options, settings or [])
+        tables = load(from_file, PUBLISH_TABLES, overrides, defaults)
+        request = PublishRequest(
+            genesis=read_genesis(genesis),
+            signers=tuple(read_signer(path) for path in authority),
+            out=out,
+            beginning=beginning,
+            workload_paths=(workload_path,) if workload_path else (),
+            data=tuple(data or ()),
+            log=lambda line: typer.echo(f"workload: {line}", err=True),
+            **tables,
+        )
+        published = trio.run(publish_revision, request)
     if in_json:
         say_json(published_json(published))
     else:

@@ -9,6 +9,7 @@ from p2pd.cli import lineage
 from p2pd.cli import verify as checking
 from p2pd.cli.inputs import refuse_existing, refuse_inside
 from p2pd.cli.lineage_tables import print_height, print_lineage
+from p2pd.cli.origin import check_origin, origin_of
 from p2pd.cli.output import AsJson, group, say, say_json
 from p2pd.cli.reading import open_chain
 from p2pd.core.wording import counted
@@ -63,11 +64,20 @@ def show(
 
 @app.command()
 def verify(
-    genesis: GenesisFile, data_dir: DataDir, revision: RevisionName = "", in_json: AsJson = False
+    genesis: GenesisFile,
+    data_dir: DataDir,
+    revision: RevisionName = "",
+    origin_dir: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Data directory with the chain it goes on from."),
+    ] = None,
+    in_json: AsJson = False,
 ) -> None:
     """Check every decision and every artifact with nothing but the genesis."""
     with open_chain(genesis, data_dir, revision) as chain:
         result = checking.verify(chain, live=holder_of(data_dir) is not None)
+        with origin_of(chain, genesis, origin_dir) as old:
+            result = result.and_found(check_origin(chain.setting.revision, old))
     if in_json:
         say_json(result.as_json())
     else:

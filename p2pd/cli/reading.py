@@ -6,13 +6,13 @@ One read transaction: everything that is read belongs to one moment.
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from p2pd.cli.inputs import read_genesis
 from p2pd.core.derive import Setting
 from p2pd.core.genesis import Genesis
-from p2pd.core.ids import ID_BYTES
+from p2pd.core.ids import ID_BYTES, RevisionId
 from p2pd.core.messages import Report
 from p2pd.core.revision import Revision
 from p2pd.core.signed import Signed
@@ -64,6 +64,13 @@ class Chain:
         key = self.setting.revision.id + height.to_bytes(HEIGHT_BYTES)
         found = _rows(self._connection, self._ledger, Table.DECISIONS, key)
         return next((value for _, value in found), None)
+
+    def other(self, revision: RevisionId) -> "Chain | None":
+        """That of another revision, where the same ledger has it."""
+        genesis = self.setting.genesis
+        for _, value in _rows(self._connection, self._ledger, Table.REVISIONS, revision):
+            return replace(self, setting=Setting(genesis, load_revision(value, genesis).revision))
+        return None
 
     def last_height(self) -> int:
         """Raises StoreError where there is no decision at all."""

@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from math import prod
 
+from p2pd.cli.origin import said_of
 from p2pd.config.loading import Override
 from p2pd.config.schema import keys_of
-from p2pd.core.revision import Revision
+from p2pd.core.revision import Origin, Revision
 from p2pd.core.wording import counted
+from p2pd.core.work import MILLION
 from p2pd.daemon.publish import PUBLISH_TABLES, Published
 from p2pd.errors import UsageError
 
@@ -66,10 +68,23 @@ def revision_json(revision: Revision) -> dict[str, object]:
         "merge": revision.merge.name,
         "outer": revision.outer.name,
         "head": revision.head.hex(),
+        "start_steps": revision.schedule.start_steps,
+        "origin": _origin_json(revision.origin),
+    }
+
+
+def _origin_json(origin: Origin | None) -> dict[str, object] | None:
+    if origin is None:
+        return None
+    return {
+        "revision": origin.revision.hex(),
+        "height": origin.height,
+        "decision": origin.decision.hex(),
     }
 
 
 def published_json(published: Published) -> dict[str, object]:
+    evaluation = published.evaluation
     return {
         **revision_json(published.signed.revision),
         "record_file": str(published.record_file),
@@ -79,6 +94,8 @@ def published_json(published: Published) -> dict[str, object]:
         "head_bytes": published.head.size_bytes,
         "outer_bytes": published.outer_bytes,
         "step_bytes": published.step_bytes,
+        "head_metric": None if evaluation is None else evaluation.metric / MILLION,
+        "head_loss": None if evaluation is None else evaluation.loss / MILLION,
     }
 
 
@@ -97,6 +114,7 @@ def cost_lines(published: Published) -> list[str]:
         f"id         {revision.id.hex()}",
         f"record     {published.record_file}",
         f"head       {published.head_file}",
+        *_beginning_lines(published),
         f"workload   {revision.workload.module}, source {revision.workload.source.hex()}",
         f"data       {revision.data.kind}, {counted(revision.data.samples, 'sample')} in "
         f"{counted(revision.data.shards, 'microshard')}{_named(revision.data.descriptor)}",
@@ -108,6 +126,22 @@ def cost_lines(published: Published) -> list[str]:
         "more if it is decided sooner",
         f"newcomer   fetches one head, {size(published.head.size_bytes)}{state}, before it can validate",
     ]
+
+
+def _beginning_lines(published: Published) -> list[str]:
+    """Only where it begins with something that the workload did not make itself."""
+    revision, evaluation = published.signed.revision, published.evaluation
+    lines = []
+    if revision.origin is not None:
+        lines.append(f"begins     from {said_of(revision.origin)}")
+    if evaluation is not None:
+        lines.append(
+            f"begins     with {revision.workload.metric} {evaluation.metric / MILLION:.4f}, "
+            f"loss {evaluation.loss / MILLION:.4f}, as measured here"
+        )
+    if revision.schedule.start_steps:
+        lines.append(f"begins     with schedulers at step {revision.schedule.start_steps}")
+    return lines
 
 
 def _named(descriptor: str) -> str:

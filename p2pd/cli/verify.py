@@ -4,8 +4,8 @@ Blobs are hashed chunk by chunk; nothing is changed, so a node may run meanwhile
 """
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -44,6 +44,9 @@ class Verification:
     def sound(self) -> bool:
         return not any(finding.fault for finding in self.findings)
 
+    def and_found(self, more: Iterable[Finding]) -> "Verification":
+        return replace(self, findings=(*self.findings, *more))
+
     def as_json(self) -> dict[str, object]:
         findings = [
             {"where": found.where, "what": found.what, "fault": found.fault}
@@ -79,7 +82,7 @@ def verify(chain: Chain, *, live: bool = False) -> Verification:
     certified: Certified = {}
     decisions = 0
     newest: tuple[tuple[ArtifactId, ArtifactKind], ...] = ()
-    for found in _decisions(chain):
+    for found in checked_decisions(chain):
         if isinstance(found, Finding):
             findings.append(found)
             continue
@@ -100,7 +103,8 @@ def verify(chain: Chain, *, live: bool = False) -> Verification:
     return Verification(decisions, artifacts, tuple(findings))
 
 
-def _decisions(chain: Chain) -> Iterator[Decision | Finding]:
+def checked_decisions(chain: Chain) -> Iterator[Decision | Finding]:
+    """Each as far as it holds; a fault is the last that comes."""
     previous: Decision | None = None
     for height, data in chain.records():
         try:

@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from p2pd.config.lines import Place, find_lines
@@ -41,7 +42,10 @@ class Override:
 
 
 def load(
-    path: Path | None, tables: Mapping[str, object], overrides: Sequence[Override] = ()
+    path: Path | None,
+    tables: Mapping[str, object],
+    overrides: Sequence[Override] = (),
+    defaults: Mapping[str, Mapping[str, object]] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """An instance for each table: of its dataclass, or a tuple of them for tuple[DATACLASS, ...].
 
@@ -49,12 +53,14 @@ def load(
         path: The file; None where everything comes from overrides and defaults.
         tables: Dataclass of each table, or tuple[DATACLASS, ...] for an array of tables.
         overrides: Applied in order.
+        defaults: By table and key, in place of those of the dataclasses; the file wins over them.
 
     Raises:
         ProblemsError: one line for each thing that is wrong.
     """
     text = "" if path is None else read_text(path)
     loader = _Loader(path, tables, text, overrides)
+    loader.fill(defaults)
     instances = loader.build_tables()
     if loader.problems:
         raise ProblemsError(line for _, line in sorted(loader.problems))
@@ -127,6 +133,12 @@ class _Loader:
             ) from error
         for override in overrides:
             self._override(override)
+
+    def fill(self, defaults: Mapping[str, Mapping[str, object]]) -> None:
+        for name, values in defaults.items():
+            table = self._data.setdefault(name, {})
+            if isinstance(table, dict):  # else the file is wrong there, and that is said
+                table.update({key: value for key, value in values.items() if key not in table})
 
     def build_tables(self) -> dict[str, object]:
         for name in self._data:

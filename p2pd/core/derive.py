@@ -71,7 +71,7 @@ def genesis_decision(setting: Setting) -> Decision:
     """D(0): derived by anyone from the signed genesis and the signed revision."""
     revision = setting.revision
     bare = State(
-        progress=Progress(0, 0, 0, 0, 0),
+        progress=Progress(0, revision.schedule.start_steps, 0, 0, 0),
         returned=(),
         in_hand=(),
         skipped=(),

@@ -8,8 +8,8 @@ from p2pd.core.artifact import ArtifactKind
 from p2pd.core.codecs import check_head_codec, outer_schema, update_schema
 from p2pd.core.encoding import encode
 from p2pd.core.genesis import Endorsement, is_name
-from p2pd.core.ids import ID_BYTES, ArtifactId, NetworkId, RevisionId, digest
-from p2pd.core.work import MergeRule, OuterRule, Schema, state_parts
+from p2pd.core.ids import ID_BYTES, ArtifactId, DecisionId, NetworkId, RevisionId, digest, short
+from p2pd.core.work import COUNT_MAX, MergeRule, OuterRule, Schema, state_parts
 from p2pd.errors import LocalError
 
 RECONCILE = ("rebase", "replace")
@@ -96,6 +96,8 @@ class Schedule:
     reconcile: str = "rebase"
     """With lookahead, what the lease after the next head starts from. rebase: the head and the trainer's own steps
     that are not decided yet. replace: the head alone."""
+    start_steps: int = 0
+    """Nominal steps that were made before the genesis head: schedulers go on from there."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.lease_shards <= self.max_lease_shards <= 2**16:
@@ -114,6 +116,8 @@ class Schedule:
             raise ValueError("deadline_ms and check_limit_ms must be positive")
         if min(self.end_heads, self.end_epochs) < 0:
             raise ValueError("end_heads and end_epochs must not be negative")
+        if not 0 <= self.start_steps <= COUNT_MAX:
+            raise ValueError(f"start_steps must be from 0 to {COUNT_MAX}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +135,23 @@ class Canary:
     def __post_init__(self) -> None:
         if self.samples < 1 or not 0 <= self.accept < self.reject:
             raise ValueError("canary needs samples, and 0 <= accept < reject")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Of whose certified head a revision makes its genesis head; who has that chain can look it up."""
+
+    revision: RevisionId
+    height: int
+    decision: DecisionId
+
+    def __post_init__(self) -> None:
+        if {len(self.revision), len(self.decision)} != {ID_BYTES} or self.height < 0:
+            raise ValueError("an origin is a decision of a revision")
+
+    @property
+    def text(self) -> str:
+        return f"height {self.height} of revision {short(self.revision)}"
 
 
 @dataclass(frozen=True)
@@ -154,6 +175,8 @@ class Revision:
     """How updates travel."""
     head_codec: str = "f32"
     """f32: a head is what was merged. int8: it is the head before and a decoded step, which travels in its place."""
+    origin: Origin | None = None
+    """None where the genesis head is that of no other revision."""
 
     def __post_init__(self) -> None:
         for text in (self.study, self.experiment, self.name):

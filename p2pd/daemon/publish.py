@@ -27,7 +27,16 @@ from p2pd.core.revision import (
     SignedRevision,
     WorkloadSpec,
 )
-from p2pd.core.work import MILLION, MergeRule, OuterRule, Schema, WorkloadInfo
+from p2pd.core.work import (
+    MILLION,
+    EvaluateJob,
+    Evaluation,
+    MergeRule,
+    OuterRule,
+    Schema,
+    WorkloadInfo,
+)
+from p2pd.daemon.beginning import AS_BUILT, Beginning, check_beginning, check_head
 from p2pd.errors import P2pError, UsageError
 from p2pd.io.blobs import FileBlobStore
 from p2pd.io.durable import TEMPORARY, exists, storing, sync_directory, write_durably
@@ -80,6 +89,8 @@ class ScheduleSettings:
     """0: trainers wait for each decision. 1: they go on with a reserved lease while it is made."""
     reconcile: str = "rebase"
     """With lookahead 1, from what they go on: rebase (the new head and their own steps) or replace (the head alone)."""
+    start_steps: int = 0
+    """Nominal steps made before the first head: learning-rate schedulers go on from there."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,6 +155,7 @@ class PublishRequest:
     canary: CanarySettings
     update: UpdateSettings = UpdateSettings()
     outer: OuterSettings = OuterSettings()
+    beginning: Beginning = AS_BUILT
     workload_paths: tuple[Path, ...] = ()
     """Directories searched for the workload's module before all others."""
     data: tuple[Path, ...] = ()
@@ -159,6 +171,8 @@ class Published:
     head: Manifest
     record_file: Path
     head_file: Path
+    evaluation: Evaluation | None
+    """Of given weights, which the workload was made to show that it can use."""
 
     @property
     def update_bytes(self) -> int:
@@ -205,12 +219,12 @@ async def publish(request: PublishRequest) -> Published:
     ):
         settings = StoreSettings(quota_bytes=0, reserve_bytes=0)
         store = FileBlobStore(Path(directory) / "blobs", settings, on_damage=lambda *_: None)
-        info, head = await _build(request, store)
+        info, head, evaluation = await _build(request, store)
         signed = seal_revision(revision_of(request, info, head.id), request.signers)
         store.path(head.id).replace(head_file)
         sync_directory(head_file.parent)
         write_durably(request.out, encode(signed))
-    return Published(signed, info, head, request.out, head_file)
+    return Published(signed, info, head, request.out, head_file, evaluation)
 
 
 def _check(request: PublishRequest, head_file: Path) -> None:
@@ -230,6 +244,7 @@ def _check(request: PublishRequest, head_file: Path) -> None:
     _check_size("outer", request.outer)
     _check_size("canary", request.canary)
     _parts(request)
+    check_beginning(request.beginning)
 
 
 def _check_config(text: str) -> None:
@@ -257,7 +272,11 @@ def _check_size(
             raise UsageError(f"{table}.{key}: {value} is too large: {MOST} is the most")
 
 
-async def _build(request: PublishRequest, store: FileBlobStore) -> tuple[WorkloadInfo, Manifest]:
+Built = tuple[WorkloadInfo, Manifest, Evaluation | None]
+"""The evaluation is that of given weights."""
+
+
+async def _build(request: PublishRequest, store: FileBlobStore) -> Built:
     settings = WorkerSettings(
         module=request.revision.workload,
         config=request.revision.config,
@@ -265,20 +284,30 @@ async def _build(request: PublishRequest, store: FileBlobStore) -> tuple[Workloa
         data=request.data,
     )
     worker = WorkerProcess(settings, store, request.log)
-    built: tuple[WorkloadInfo, Manifest] | P2pError
+    built: Built | P2pError
     async with trio.open_nursery() as nursery:
         await nursery.start(worker.run)
         try:
             info = await worker.info()
-            head = store.manifest(await worker.initial())
+            head = store.manifest(await worker.initial(request.beginning.weights))
             assert head is not None  # it has just been put there
-            built = info, head
+            built = info, head, await _evaluate(request, worker, head.id)
         except P2pError as error:
             built = error  # raised outside of the nursery, which would wrap it
         nursery.cancel_scope.cancel()
     if isinstance(built, P2pError):
         raise built
     return built
+
+
+async def _evaluate(
+    request: PublishRequest, worker: WorkerProcess, head: ArtifactId
+) -> Evaluation | None:
+    if request.beginning.weights is None:
+        return None
+    evaluation = await worker.evaluate(EvaluateJob(head, 0, 1))
+    check_head(request.beginning, head, evaluation)
+    return evaluation
 
 
 def revision_of(request: PublishRequest, info: WorkloadInfo, head: ArtifactId) -> Revision:
@@ -312,6 +341,7 @@ def revision_of(request: PublishRequest, info: WorkloadInfo, head: ArtifactId) -
             seed=secrets.token_bytes(ID_BYTES),
             codec=request.update.codec,
             head_codec=request.update.head_codec,
+            origin=request.beginning.origin,
         )
     except ValueError as error:
         raise UsageError(f"revision: {error}") from error
@@ -334,6 +364,7 @@ def _parts(request: PublishRequest) -> tuple[Schedule, MergeRule, OuterRule, Can
                 end_epochs=times.end_epochs,
                 lookahead=times.lookahead,
                 reconcile=times.reconcile,
+                start_steps=times.start_steps,
             ),
             MergeRule(merge.rule, round(merge.clip * MILLION), round(merge.trim * MILLION)),
             OuterRule(outer.rule, round(outer.lr * MILLION), round(outer.momentum * MILLION)),

@@ -211,6 +211,7 @@ def _revision(node: Node, lane: Lane, decisions: tuple[DecisionInfo, ...]) -> Re
         heads=state.progress.heads,
         epoch=state.progress.epoch,
         samples=state.progress.samples,
+        origin=revision.origin.text if revision.origin else "",
         deadline_s=schedule.deadline_ms / 1000,
         closes_in_s=schedule.deadline_ms / 1000 - elapsed_s if running else None,
         voting=_voting(lane, role.voting) if role.voting else None,

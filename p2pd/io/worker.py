@@ -7,6 +7,7 @@ its cause is named, and the next call starts a new one. Units: seconds; artifact
 import os
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TypeVar
 
 import trio
@@ -90,17 +91,20 @@ class WorkerProcess:
         async with self._lock:
             return await self._ready()
 
-    async def initial(self) -> ArtifactId:
+    async def initial(self, weights: Path | None = None) -> ArtifactId:
         """The head that a revision of this workload and config starts from; kept in the blob store.
 
+        weights: a safetensors file to take it from; else it is as the workload builds itself.
+
         Raises:
-            WorkloadError: as all calls.
+            WorkloadError: as all calls, or the weights are those of another model.
             StoreError: no room for it.
         """
         async with self._lock:
             info = await self._ready()
             async with self._files.output(".safetensors", 0) as output:  # of a size not known yet
-                call = InitialCall(os.fsencode(output))
+                given = os.fsencode(weights) if weights is not None else b""
+                call = InitialCall(os.fsencode(output), given)
                 body = await self._call(Call.INITIAL, call, self._settings.build_s)
                 manifest = _parse(Manifest, body)
                 _require_manifest(manifest, ArtifactKind.HEAD, info.schema)

@@ -157,6 +157,8 @@ class RevisionInfo:
     epoch: int
     samples: int
     """Trained on and accepted so far."""
+    origin: str = ""
+    """Of whose certified head its first one is, in words; empty for none."""
     deadline_s: float = 0.0
     """Length of a window at most."""
     closes_in_s: float | None = None

@@ -151,6 +151,8 @@ def _progress(revision: RevisionInfo, columns: int) -> RenderableType:
     promoted = f"{revision.heads} promoted" if revision.heads else "genesis: none promoted yet"
     line.append(f"   {promoted}", style="green")
     line.append(f"   epoch {revision.epoch}   {counted(revision.samples, 'sample', ',')}")
+    if revision.origin:
+        line.append(f"   goes on from {revision.origin}", style=DIM)
     if all(decision.metric is None for decision in revision.decisions):
         return Group(line, *_measured(revision))
     return Group(line, _curve(revision, columns - FRAME_COLUMNS))

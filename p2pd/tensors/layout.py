@@ -101,7 +101,7 @@ def parse(header: bytes, file_bytes: int) -> Layout:
     names = list(entries)
     if names != sorted(names):
         raise RemoteError("tensors are not sorted by name")
-    layout = layout_of([_tensor(name, entry) for name, entry in entries.items()])
+    layout = layout_of([tensor_of(name, entry) for name, entry in entries.items()])
     if layout.header != header:
         raise RemoteError("safetensors header is not canonical")
     if layout.size_bytes != file_bytes:
@@ -140,7 +140,7 @@ def _check_tensor(tensor: TensorSpec) -> None:
         raise RemoteError(f"tensor {quoted(tensor.name)} has a shape that is none")
 
 
-def _tensor(name: str, entry: object) -> TensorSpec:
+def tensor_of(name: str, entry: object) -> TensorSpec:
     """What one header entry says; whether all of it is canonical is seen by writing it again."""
     if not isinstance(entry, dict):
         raise RemoteError(f"tensor {quoted(name)} is not described by an object")

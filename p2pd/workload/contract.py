@@ -86,6 +86,10 @@ class Workload(ABC):
     def schema(self) -> Schema:
         """Of all tensors of a head; p2pd.workload.state.schema_of makes it from a module."""
 
+    def aliases(self) -> "Mapping[str, str]":
+        """Names by which files of weights may call tensors of the schema besides: those of tied weights."""
+        return {}
+
     @abstractmethod
     def state(self) -> "Mapping[str, torch.Tensor]":
         """The tensors that the schema names; may be the live ones, they are only read."""

@@ -23,7 +23,7 @@ from p2pd.workload.metrics import Measures, Metric, measures_of
 from p2pd.workload.optimizers import load_optimizer
 from p2pd.workload.pipelines import Indexed, Pipeline
 from p2pd.workload.seeding import seed_all
-from p2pd.workload.state import load_into, schema_of, state_of
+from p2pd.workload.state import aliases_of, load_into, schema_of, state_of
 
 Probe = Callable[[nn.Module], float]
 """Of the model, with a head in it."""
@@ -92,6 +92,9 @@ class _PlainWorkload(Workload):
 
     def schema(self) -> Schema:
         return schema_of(self._learner.model)
+
+    def aliases(self) -> Mapping[str, str]:
+        return aliases_of(self._learner.model)
 
     def state(self) -> Mapping[str, torch.Tensor]:
         return state_of(self._learner.model)

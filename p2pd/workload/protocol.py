@@ -68,6 +68,8 @@ class BuildCall:
 @dataclass(frozen=True, slots=True)
 class InitialCall:
     output: bytes
+    weights: bytes = b""
+    """A safetensors file to start from; empty: as the workload builds itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ from p2pd.workload.protocol import BuildCall, Done, EvaluateCall, InitialCall, T
 from p2pd.workload.source import find_build, source_digest
 from p2pd.workload.state import require
 from p2pd.workload.updates import Output, write
+from p2pd.workload.weights import load_weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +72,13 @@ class Session:
         return WorkloadInfo(self._schema, *answers.described(self._workload), self._source, data)
 
     def initial(self, call: InitialCall) -> Manifest:
-        """Writes the head that every revision of this workload and config starts from."""
+        """Writes the head that a revision of this workload and config starts from."""
         workload = self._workload
         if not self._fresh:
             workload = build_workload(self._call.module, json.loads(self._call.config))
+        if call.weights:
+            self._fresh = False
+            load_weights(workload, self._schema, Path(os.fsdecode(call.weights)))
         output = Path(os.fsdecode(call.output))
         return write_state(output, ArtifactKind.HEAD, self._schema, self._state(workload))
 

@@ -60,6 +60,19 @@ def state_of(module: nn.Module) -> dict[str, torch.Tensor]:
     return state
 
 
+def aliases_of(module: nn.Module) -> dict[str, str]:
+    """The names that state_of drops, each with the one under which its tensor counts."""
+    names: dict[int, str] = {}
+    aliases: dict[str, str] = {}
+    named = module.state_dict(keep_vars=True).items()
+    for full, tensor in sorted(named, key=lambda each: canonical_name(each[0])):
+        name = canonical_name(full)
+        first = names.setdefault(id(tensor), name)
+        if first != name:
+            aliases[name] = first
+    return aliases
+
+
 def schema_of(module: nn.Module) -> Schema:
     """Everything that is no Parameter is a buffer.
 

@@ -20,6 +20,7 @@ from p2pd.core.encoding import encode
 from p2pd.core.ids import DecisionId
 from p2pd.core.votes import NO_ROUND, Step
 from p2pd.core.voting.durable import Memory
+from p2pd.core.work import TensorSpec
 from p2pd.daemon import files
 from p2pd.daemon.publish import _check_config
 from p2pd.daemon.settings import load_node
@@ -34,6 +35,8 @@ from p2pd.ports import Table, Write
 from p2pd.sim.store import MemoryLedger
 from p2pd.status.snapshot import from_json, to_json
 from p2pd.tensors import frames as pipes
+from p2pd.tensors.foreign import entries_of
+from p2pd.tensors.layout import layout_of
 from p2pd.workloads import mnist
 from tests.core.builders import SETTING, VALIDATORS, prevote
 from tests.fuzz import seeds
@@ -42,6 +45,7 @@ from tests.status.samples import busy
 
 FRAME_BYTES = 2**16
 DISK = Registry()
+WEIGHTS = layout_of([TensorSpec("weight", "F32", (1,), False)]).header + bytes(4)
 IDX = bytes([0, 0, 8, 1, 0, 0, 0, 3, 1, 2, 3])
 
 
@@ -289,6 +293,11 @@ def words(data: bytes, scratch: Scratch) -> None:
 def lock(data: bytes, scratch: Scratch) -> None:
     with written(scratch, "lock", data).open("rb") as file:
         _written(file.fileno())
+
+
+@DISK.add("weights", RemoteError, lambda: [WEIGHTS], "p2pd.tensors.foreign._parsed")
+def weights(data: bytes, scratch: Scratch) -> None:
+    entries_of(written(scratch, "weights", data))
 
 
 @DISK.add("mnist", WorkloadError, lambda: [IDX], "p2pd.workloads.mnist._table")
