@@ -13,7 +13,7 @@ import trio
 BURST = 10
 """Messages of one place that are written in a period, all different; the rest is counted."""
 UNFOLDED = "p2pd.workload"
-"""What the owner's own workload prints is his; the size of the file bounds it."""
+"""What the owner's own workload prints is his: it has a file of its own, whose size bounds it."""
 
 Place = tuple[str, int, str, int]
 
@@ -30,18 +30,24 @@ class Folding(logging.Handler):
     """In front of the handlers that write."""
 
     def __init__(
-        self, targets: tuple[logging.Handler, ...], period_s: float, now_s: Callable[[], float]
+        self,
+        targets: tuple[logging.Handler, ...],
+        unfolded: tuple[logging.Handler, ...],
+        period_s: float,
+        now_s: Callable[[], float],
     ) -> None:
         """period_s: a message is written again, and those that were not are counted, after so long."""
         logging.Handler.__init__(self)
         self._targets = targets
+        self._unfolded = unfolded
         self._period_s = period_s
         self._now_s = now_s
         self._periods: dict[Place, _Period] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.name == UNFOLDED:
-            self._write(record)
+            for target in self._unfolded:
+                target.handle(record)
             return
         self.tell(all_of_it=False)
         place = (record.name, record.levelno, record.pathname, record.lineno)
@@ -74,7 +80,7 @@ class Folding(logging.Handler):
 
     def close(self) -> None:
         self.tell(all_of_it=True)
-        for target in self._targets:
+        for target in {*self._targets, *self._unfolded}:
             target.close()
         logging.Handler.close(self)
 

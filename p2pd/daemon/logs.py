@@ -1,4 +1,7 @@
-"""Where a node's log lines go: standard error, and DIR/log, as text or JSON, both bounded."""
+"""Where a node's log lines go: standard error, and DIR/log, as text or JSON, both bounded.
+
+What its workload prints goes to DIR/worker.log instead, so that it cannot push out what the node says.
+"""
 
 import json
 import logging
@@ -15,6 +18,8 @@ from p2pd.config.node import LogSettings
 from p2pd.daemon.folding import Folding
 from p2pd.errors import StoreError, printable
 from p2pd.io.durable import storing
+
+WORKER_LOG = "worker.log"
 
 
 class TextLines(logging.Formatter):
@@ -77,23 +82,35 @@ def start_logging(path: Path, settings: LogSettings) -> Folding:
     """
     text = TextLines("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%H:%M:%S")
     formatter = JsonLines() if settings.format == "json" else text
+    to_file = _file(path, settings, at_once=True)
+    to_worker_file = _file(path.with_name(WORKER_LOG), settings, at_once=False)
+    # A full disk must not add a traceback to standard error for each line that finds no room.
+    logging.raiseExceptions = False
+    to_screen = StandardError(path, settings.file_bytes)
+    for target in (to_screen, to_file, to_worker_file):
+        target.setFormatter(formatter)
+    folding = Folding(
+        (to_screen, to_file), (to_screen, to_worker_file), settings.repeat_s, time.monotonic
+    )
+    logging.getLogger().addHandler(folding)
+    logging.getLogger().setLevel(settings.level.upper())
+    # aioquic tells of every packet that it does not like; the overlay says what matters of it.
+    logging.getLogger("quic").setLevel(logging.CRITICAL)
+    return folding
+
+
+def _file(path: Path, settings: LogSettings, *, at_once: bool) -> logging.Handler:
+    """at_once: it is made now, not with its first line."""
     older = path.with_name(f"{path.name}.1")
     with storing(path):
         for one in (path, older):
             if one.is_dir() or one.is_fifo():
                 what = "a directory" if one.is_dir() else "a pipe"
                 raise StoreError(f"{one}: it is {what}, not a file: move it away")
-        to_file = RotatingFileHandler(
-            path, maxBytes=settings.file_bytes, backupCount=1, encoding="utf-8"
+        return RotatingFileHandler(
+            path,
+            maxBytes=settings.file_bytes,
+            backupCount=1,
+            encoding="utf-8",
+            delay=not at_once,
         )
-    # A full disk must not add a traceback to standard error for each line that finds no room.
-    logging.raiseExceptions = False
-    targets = (StandardError(path, settings.file_bytes), to_file)
-    for target in targets:
-        target.setFormatter(formatter)
-    folding = Folding(targets, settings.repeat_s, time.monotonic)
-    logging.getLogger().addHandler(folding)
-    logging.getLogger().setLevel(settings.level.upper())
-    # aioquic tells of every packet that it does not like; the overlay says what matters of it.
-    logging.getLogger("quic").setLevel(logging.CRITICAL)
-    return folding

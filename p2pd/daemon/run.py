@@ -34,6 +34,7 @@ from p2pd.daemon.rates import Rates
 from p2pd.daemon.settings import NodeConfig, load_node
 from p2pd.daemon.snapshots import Snapshots
 from p2pd.daemon.watchdog import Watchdog
+from p2pd.daemon.worker_lines import WorkerLines
 from p2pd.errors import (
     NoRoomError,
     OtherWorkloadError,
@@ -172,6 +173,7 @@ async def _run_node(given: Given, directory: DataDirectory, departure: Departure
         opened = open_ledger(directory, given.genesis.genesis)
         signer, ledger = await stack.enter_async_context(opened)
         dice, health = Random(SystemRandom().getrandbits(64)), Health()
+        lines = WorkerLines(workload_log.info, trio.current_time)
         supervision = Supervisor(health, dice)
         blobs = FileBlobStore(
             directory.blobs,
@@ -181,7 +183,7 @@ async def _run_node(given: Given, directory: DataDirectory, departure: Departure
         )
         math = await _math(stack, given, blobs)
         worker = await stack.enter_async_context(
-            _worker(given, directory, blobs, supervision, health)
+            _worker(given, directory, blobs, supervision, health, lines)
         )
         transport = QuicTransport(
             config.overlay,
@@ -208,16 +210,20 @@ async def _run_node(given: Given, directory: DataDirectory, departure: Departure
             node.add(given.revision)
             await _import_head(given, blobs)
         departure.node = node
-        await _serve_node(given, directory, node, transport)
+        await _serve_node(given, directory, node, transport, lines)
 
 
 async def _serve_node(
-    given: Given, directory: DataDirectory, node: Node, transport: QuicTransport
+    given: Given,
+    directory: DataDirectory,
+    node: Node,
+    transport: QuicTransport,
+    lines: WorkerLines,
 ) -> None:
     started_s = trio.current_time()
     rates = Rates(transport.counters)
     watchdog = Watchdog(given.config.log.stall_s, node.health)
-    snapshots = Snapshots(node, given.config.node.name, rates, watchdog.lag)
+    snapshots = Snapshots(node, given.config.node.name, rates, watchdog.lag, lines.last)
 
     async def answer(request: dict[str, object]) -> dict[str, object]:
         call = request.get("call")
@@ -259,6 +265,7 @@ async def _serve_node(
         control,
         partial(_check_workload, given, node),
         partial(keep, "rates", rates.run),
+        partial(keep, "worker lines", lines.run),
         partial(keep, "watchdog", watchdog.run),
     )
 
@@ -316,6 +323,7 @@ async def _worker(
     blobs: FileBlobStore,
     supervision: Supervision,
     health: Health,
+    lines: WorkerLines,
 ) -> AsyncIterator[Worker]:
     if not given.plugin.needs_worker or given.revision is None:
         yield NoWorker()
@@ -333,7 +341,7 @@ async def _worker(
         train_s=limits.train_s,
         evaluate_s=limits.evaluate_s,
     )
-    worker = WorkerProcess(settings, blobs, workload_log.info)
+    worker = WorkerProcess(settings, blobs, lines.say)
 
     async def serve(*, task_status: trio.TaskStatus[None]) -> None:
         with supervision.vital("worker"):

@@ -52,12 +52,19 @@ class Snapshots:
     """Takes the status of one node. What old decisions say is worked out once, and kept."""
 
     def __init__(
-        self, node: Node, name: str, rates: Rates, lag: Callable[[], Lag] = lambda: NO_LAG
+        self,
+        node: Node,
+        name: str,
+        rates: Rates,
+        lag: Callable[[], Lag] = lambda: NO_LAG,
+        printed: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
+        """printed gives the last lines of the workload."""
         self._node = node
         self._name = name
         self._rates = rates
         self._lag = lag
+        self._printed = printed
         self._rows: dict[RevisionId, dict[int, _Row]] = {}
         """By height. No height is ever decided anew."""
         self._measured: dict[RevisionId, MeasuredInfo | None] = {}
@@ -92,6 +99,7 @@ class Snapshots:
             transfers=_transfers(node),
             heard=_counts(node.heard),
             refused=_counts(node.refused),
+            printed=self._printed(),
         )
 
     async def _read(self, lane: Lane) -> None:

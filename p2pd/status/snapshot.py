@@ -201,6 +201,8 @@ class Snapshot:
     """Objects that came in, by kind."""
     refused: tuple[Count, ...] = ()
     """Objects that were refused, by reason."""
+    printed: tuple[str, ...] = ()
+    """By the workload of this node: its last lines."""
 
 
 def to_json(snapshot: Snapshot) -> dict[str, Any]:

@@ -29,7 +29,7 @@ SHORT, SHORTER = 10, 6
 TWO_COLUMNS_AT, THREE_COLUMNS_AT = 100, 160
 ROWS = 8
 """Of each table; the rest is counted."""
-PANELS = 5
+PANELS = 6
 """Kinds of them below the progress, in the order of a narrow screen."""
 SCORE_FULL = 1024
 LATE_S = 0.25
@@ -61,15 +61,16 @@ def view(
         [_panel(_peers_title(snapshot.peers), _peers(snapshot.peers, rows))],
         _standing_panels(snapshot, rows),
         _transfer_panels(snapshot, rows),
+        _printed_panels(snapshot, rows),
     ]
     kinds[panels:] = [[] for _ in kinds[panels:]]
-    heights, decisions, peers, standing, transfers = kinds
+    heights, decisions, peers, standing, transfers, printed = kinds
     if columns >= THREE_COLUMNS_AT:
-        stacks = [heights, [*decisions, *transfers], [*peers, *standing]]
+        stacks = [heights, [*decisions, *transfers, *printed], [*peers, *standing]]
     elif columns >= TWO_COLUMNS_AT:
-        stacks = [[*heights, *peers], [*decisions, *standing, *transfers]]
+        stacks = [[*heights, *peers], [*decisions, *standing, *transfers, *printed]]
     else:
-        stacks = [[*heights, *decisions, *peers, *standing, *transfers]]
+        stacks = [[*heights, *decisions, *peers, *standing, *transfers, *printed]]
     progress = [_progress_panel(revision, columns) for revision in snapshot.revisions]
     if not progress:
         progress = [_panel("revisions", Text("none is served here", style=DIM))]
@@ -347,3 +348,11 @@ def _transfers(snapshot: Snapshot, rows: int) -> RenderableType:
             Text(f"from {transfer.providers}", style=DIM),
         )
     return Group(table, *_more(len(snapshot.transfers), rows))
+
+
+def _printed_panels(snapshot: Snapshot, rows: int) -> list[RenderableType]:
+    """The end of what the workload has printed."""
+    if not snapshot.printed:
+        return []
+    text = Text("\n".join(snapshot.printed[-rows:]), no_wrap=True, overflow="ellipsis")
+    return [_panel("the workload prints", text)]

@@ -27,7 +27,7 @@ class Bench:
     now_s: float = 0.0
 
     def __post_init__(self) -> None:
-        self.folding = Folding((self.written,), PERIOD_S, lambda: self.now_s)
+        self.folding = Folding((self.written,), (self.written,), PERIOD_S, lambda: self.now_s)
 
 
 @contextmanager

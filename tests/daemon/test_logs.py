@@ -64,9 +64,21 @@ def test_the_log_of_a_node_is_bounded(tmp_path: Path, capsys: pytest.CaptureFixt
     for _ in range(48):
         logging.getLogger("p2pd.workload").info("x" * 2**16)
     capsys.readouterr()
-    sizes = [one.stat().st_size for one in tmp_path.iterdir()]
-    assert len(sizes) == 2
-    assert max(sizes) <= 2**20
+    sizes = {one.name: one.stat().st_size for one in tmp_path.iterdir()}
+    assert sizes.keys() == {"log", "worker.log", "worker.log.1"}
+    assert max(sizes.values()) <= 2**20
+
+
+def test_what_the_workload_prints_does_not_push_out_what_the_node_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start_logging(tmp_path / "log", LogSettings(file_bytes=2**16))
+    log.info("what the node says")
+    for _ in range(48):
+        logging.getLogger("p2pd.workload").info("x" * 2**14)
+    assert "what the node says" in (tmp_path / "log").read_text()
+    assert "xxx" not in (tmp_path / "log").read_text()
+    assert "p2pd.workload: xxx" in capsys.readouterr().err  # where both are seen
 
 
 def test_a_log_that_cannot_be_written_is_named(tmp_path: Path) -> None:
@@ -97,7 +109,7 @@ def test_standard_error_that_is_a_file_is_bounded_too(
     *lines, last = output.read_text().splitlines()
     assert len(lines) > 50
     assert last == f"all that follows is in {path}"
-    assert " 199 x" in path.read_text().splitlines()[-1]
+    assert " 199 x" in path.with_name("worker.log").read_text().splitlines()[-1]
 
 
 def test_standard_error_that_is_a_pipe_has_no_end(

@@ -221,3 +221,12 @@ def test_several_revisions_are_all_shown() -> None:
     assert "height 15" in text
     assert "height 4" in text
     assert TRAINERS[0][:10] in text
+
+
+def test_the_last_lines_of_the_workload_are_shown_and_never_wrapped() -> None:
+    printed = tuple(f"step {number}: {'x' * 300}" for number in range(20))
+    screen = drawn(replace(busy(), printed=printed), 100)
+    assert "the workload prints" in screen
+    assert "step 19: xxx" in screen
+    assert sum("step 1" in line for line in screen.splitlines()) <= 8
+    assert "the workload prints" not in drawn(busy(), 100)
