@@ -54,6 +54,12 @@ hostile: setup  ## a real fleet under twelve attacks, one after the other
 cases: setup  ## reported faults whose length or size is stated, as stated, on real daemons: eleven minutes
 	$(PY) -m tests.faults.lane
 
+MNIST = mnist
+
+convergence: setup  ## fleets beside central training, MNIST in the directory MNIST: half an hour; then the curves in docs
+	$(PY) -m scripts.convergence --mnist $(MNIST)
+	$(PY) -m scripts.convergence_page
+
 soak: setup  ## memory over 100,000 requests on one connection: some minutes
 	$(PY) -m p2pd.cli bench soak
 
@@ -67,4 +73,4 @@ SECONDS = 20
 fuzz: .venv/fuzz  ## coverage-guided fuzzing of all that reads bytes: SECONDS=20 for each target
 	$(PY) -m tests.fuzz.lane --seconds $(SECONDS)
 
-.PHONY: fleet setup demo test check format sim breaks crash search hostile cases soak fuzz
+.PHONY: fleet setup demo test check format sim breaks crash search hostile cases soak fuzz convergence

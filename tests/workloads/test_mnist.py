@@ -6,7 +6,7 @@ import pytest
 
 from p2pd.errors import WorkloadError
 from p2pd.workload.local import train_alone
-from p2pd.workloads.mnist import TRAIN, VALID, build, read
+from p2pd.workloads.mnist import MODELS, TRAIN, VALID, build, read
 
 COUNT = 600
 
@@ -106,10 +106,29 @@ def test_images_and_digits_that_do_not_go_together_are_refused(
         read(directory)
 
 
-def test_training_alone_learns(directory: Path) -> None:
-    config = {"directory": str(directory), "channels": 4}
+@pytest.mark.parametrize(("model", "parameters"), [("mlp", 235_146), ("cnn", 105_866)])
+def test_models_have_as_many_parameters_as_they_say(model: str, parameters: int) -> None:
+    module = MODELS[model](16)
+    assert sum(one.numel() for one in module.parameters()) == parameters
+    assert f"{parameters} parameters" in str(MODELS[model].__doc__)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_each_model_learns_with_a_learning_rate_that_stays(directory: Path, model: str) -> None:
+    config = {
+        "directory": str(directory),
+        "model": model,
+        "channels": 4,
+        "lr": 0.02,
+        "half_life": 0,
+    }
     result = train_alone(
         "p2pd.workloads.mnist", config, samples=2400, every=2400, report=lambda _: None
     )
     assert result.points[0].metric < 0.35
     assert result.points[-1].metric > 0.9
+
+
+def test_an_unknown_model_is_refused_with_those_that_there_are(directory: Path) -> None:
+    with pytest.raises(WorkloadError, match="one of small, batchnorm, mlp, cnn, got 'large'"):
+        build({"directory": str(directory), "model": "large"})
