@@ -27,6 +27,11 @@ Status = dict[str, Any]
 class Member:
     name: str
     role: str
+    host: str = "127.0.0.1"
+    """That it listens on."""
+    under: tuple[str, ...] = ()
+    """A command that starts another one, for a place of its own: `nsenter --net=FILE`."""
+    datagram_bytes: int = DATAGRAM_BYTES
 
 
 class LocalFleet:
@@ -127,14 +132,16 @@ class LocalFleet:
             genesis=self._genesis,
             record=self._record,
             seeds=seeds,
-            listen="127.0.0.1:0",
-            datagram_bytes=DATAGRAM_BYTES,
+            listen=f"{member.host}:0",
+            datagram_bytes=member.datagram_bytes,
         )
         with storing(self._directory):
             config.parent.mkdir(exist_ok=True)
             self.output(name).parent.mkdir(exist_ok=True)
             config.write_text(text)
-            return start_node(name, config, data_dir, self.output(name), tied=True)
+            return start_node(
+                name, config, data_dir, self.output(name), tied=True, under=member.under
+            )
 
     async def _address_of(self, seed: NodeProcess) -> str:
         with trio.move_on_after(self._limit_s):

@@ -29,9 +29,17 @@ class NodeProcess:
         return self.process.poll() is None
 
 
-def start_node(name: str, config: Path, data_dir: Path, output: Path, *, tied: bool) -> NodeProcess:
-    """Starts `p2pd run`. A tied node dies with this process; another outlives it."""
-    command = [sys.executable, "-m"]
+def start_node(
+    name: str,
+    config: Path,
+    data_dir: Path,
+    output: Path,
+    *,
+    tied: bool,
+    under: tuple[str, ...] = (),
+) -> NodeProcess:
+    """Starts `p2pd run`, under another command if one is given. A tied node dies with this process; another outlives it."""
+    command = [*under, sys.executable, "-m"]
     command += ["p2pd.daemon.tied", str(os.getpid())] if tied else ["p2pd.cli", "run", "--config"]
     command.append(str(config))
     with output.open("ab") as file:

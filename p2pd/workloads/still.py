@@ -1,18 +1,25 @@
 """A workload that trains nothing: what a window costs when the training is free.
 
 Each lease moves every parameter by one small number of its own, so that updates differ and each
-merged head is a new one. Config keys: megabytes, of the model, in 10**6 bytes (default 1).
+merged head is a new one. Config keys: megabytes, of the model, in 10**6 bytes (default 1); seconds, that
+a lease keeps its device busy (default 0): the device is one that waits instead of computing; journal, a
+directory in which each process writes when its device was busy: a file by its number, of lines
+`BEGIN END` in seconds of the machine's monotonic clock (default: none).
 """
 
-import math
+import os
 import random
+import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
 
 import torch
 
 from p2pd.core.work import Schema, TensorSpec
-from p2pd.errors import WorkloadError
 from p2pd.workload.contract import Evaluated, Lease, Pause, Trained, Workload
+from p2pd.workloads.settings import parse
 
 SAMPLES = 2**20
 VALIDATION_SAMPLES = 64
@@ -21,13 +28,27 @@ TENSOR_PARAMETERS = 2**22
 TENSORS = 4
 """At least."""
 STEP = 1e-3
+LOOK_S = 0.05
+"""How often a device that waits looks whether it is called off."""
+NO_TIME_S = 1e-9
+"""Stands for none: a setting of seconds is positive."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    megabytes: float = 1.0
+    seconds: float = NO_TIME_S
+    journal: str = "none"
 
 
 class StillWorkload(Workload):
     metric = "stillness"
     higher_is_better = True
 
-    def __init__(self, parameters: int) -> None:
+    def __init__(self, settings: Settings) -> None:
+        parameters = max(1, round(settings.megabytes * 1e6 / 4))
+        self._seconds = settings.seconds
+        self._journal = None if settings.journal == "none" else Path(settings.journal)
         size = max(1, min(TENSOR_PARAMETERS, -(-parameters // TENSORS)))
         sizes = [min(size, parameters - start) for start in range(0, parameters, size)]
         self._state = {
@@ -58,11 +79,18 @@ class StillWorkload(Workload):
             tensor.copy_(state[name])
 
     def train(self, lease: Lease) -> Trained:
+        begin_s = monotonic()
+        while (left_s := begin_s + self._seconds - monotonic()) > 0:
+            lease.pause()
+            threading.Event().wait(min(LOOK_S, left_s))
         # Of the lease, not of its number in the window: two trainers must not move alike.
         step = random.Random(f"{lease.seed}/{lease.samples[0]}").uniform(-STEP, STEP)
         for tensor in self._state.values():
             lease.pause()
             tensor.add_(step)
+        if self._journal is not None:
+            with (self._journal / str(os.getpid())).open("a") as journal:
+                journal.write(f"{begin_s:.6f} {monotonic():.6f}\n")
         return Trained(len(lease.samples), 1, 1.0)
 
     def evaluate(self, pause: Pause) -> Evaluated:
@@ -76,11 +104,4 @@ class StillWorkload(Workload):
 
 def build(config: Mapping[str, object]) -> Workload:
     """Raises WorkloadError, naming the key."""
-    megabytes = config.get("megabytes", 1.0)
-    if unknown := sorted(config.keys() - {"megabytes"}):
-        raise WorkloadError(f"still has no config key {unknown[0]!r}: it has megabytes")
-    if isinstance(megabytes, bool) or not isinstance(megabytes, int | float):
-        raise WorkloadError(f"megabytes must be a number, got {megabytes!r}")
-    if not 0 < megabytes < math.inf:
-        raise WorkloadError(f"megabytes must be positive, got {megabytes!r}")
-    return StillWorkload(max(1, round(megabytes * 1e6 / 4)))
+    return StillWorkload(parse(Settings, "still", config))

@@ -1,8 +1,10 @@
+from pathlib import Path
+
 import pytest
 import torch
 
 from p2pd.errors import WorkloadError
-from p2pd.workload.contract import Lease
+from p2pd.workload.contract import Cancelled, Lease
 from p2pd.workloads import still
 
 
@@ -39,12 +41,33 @@ def test_every_head_is_as_good_as_the_other() -> None:
     ("config", "why"),
     [
         ({"size": 3}, "no config key 'size'"),
-        ({"megabytes": "1"}, "must be a number"),
-        ({"megabytes": True}, "must be a number"),
-        ({"megabytes": 0}, "must be positive"),
-        ({"megabytes": float("inf")}, "must be positive"),
+        ({"megabytes": "1"}, "megabytes must be a positive number"),
+        ({"megabytes": True}, "megabytes must be a positive number"),
+        ({"megabytes": 0}, "megabytes must be a positive number"),
+        ({"megabytes": float("inf")}, "megabytes must be a positive number"),
+        ({"seconds": -1.0}, "seconds must be a positive number"),
     ],
 )
 def test_a_wrong_config_is_refused_by_name(config: dict[str, object], why: str) -> None:
     with pytest.raises(WorkloadError, match=why):
         still.build(config)
+
+
+def test_a_device_that_waits_is_busy_as_long_as_it_is_told_and_says_when(tmp_path: Path) -> None:
+    workload = still.build({"megabytes": 0.01, "seconds": 0.06, "journal": str(tmp_path)})
+    for _ in range(2):
+        workload.train(lease(0, 1))
+    (journal,) = tmp_path.iterdir()
+    spans = [[float(word) for word in line.split()] for line in journal.read_text().splitlines()]
+    assert len(spans) == 2
+    assert all(end_s - begin_s >= 0.06 for begin_s, end_s in spans)
+    assert spans[0][1] <= spans[1][0]
+
+
+def test_a_device_that_waits_stops_when_it_is_called_off() -> None:
+    def stop() -> None:
+        raise Cancelled
+
+    workload = still.build({"seconds": 3600.0})
+    with pytest.raises(Cancelled):
+        workload.train(Lease((0,), 0, 7, stop))
