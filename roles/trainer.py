@@ -35,6 +35,7 @@ class TrainerRole:
     def start(self, now_s: float) -> list[Effect]:
         decision = self._machine.previous = self._services.decision
         self._machine.now_s = now_s
+        self._machine.paused = self._services.paused
         before = self._services.decision_at(max(0, decision.height - 1))
         return self._machine.resume(self._services.own_objects(), before)
 

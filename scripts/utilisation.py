@@ -9,6 +9,7 @@ mostly. Units: seconds.
 """
 
 import argparse
+import itertools
 import json
 import os
 import subprocess
@@ -67,9 +68,7 @@ def measured(journals: Path) -> Busy:
         if len(spans) > 1:
             busy_s = sum(end_s - begin_s for begin_s, end_s in spans[:-1])
             shares.append(busy_s / (spans[-1][0] - spans[0][0]))
-            waits_s += [
-                after[0] - before[1] for before, after in zip(spans, spans[1:], strict=False)
-            ]
+            waits_s += [after[0] - before[1] for before, after in itertools.pairwise(spans)]
     return Busy(tuple(shares), tuple(waits_s))
 
 

@@ -1,4 +1,4 @@
-"""Machines at the ends of slow, long lines, on one machine: `python -m scripts.wan --leaves 4 --rtt-ms 100 --mbit-s 20`.
+"""Machines behind slow, long lines: `python -m scripts.wan --leaves 4 --rtt-ms 100 --mbit-s 20`.
 
 A hub and so many leaves, each in a network namespace of its own, joined by this process, which keeps each
 packet for the time that the line takes. The hub is the namespace that this is started in; it should be a

@@ -52,6 +52,8 @@ COMMANDS = {
     "run": Command("run", "Run one node in the foreground."),
     "status": Command("status", "Watch a running node and what it sees of the network."),
     "logs": Command("logs", "Show what a node has logged, and what its workload prints."),
+    "pause": Command("pause", "Have your own trainer rest, over restarts too."),
+    "resume": Command("resume", "Have your own trainer work again."),
     "demo": Command("demo", "Train with a complete fleet on this machine."),
     "fleet": Command("fleet", "Start, stop or watch the nodes of a fleet file.", group=True),
     "id": Command("identity", "Show this node's key; make one if there is none."),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from p2pd.config.names import parse_seed
+from p2pd.core.hours import parse_hours
 from p2pd.errors import UsageError
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -93,6 +94,8 @@ class StoreSettings:
         _refuse_negative(self)
 
 
+SHARE_LEAST = 0.01
+"""Of a trainer's time: with less no lease would be done in time."""
 THREADS_MOST = 1024
 """Of a workload: more than any machine has cores for."""
 
@@ -121,6 +124,25 @@ class WorkerLimits:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TrainerSettings:
+    share: float = 1.0
+    """Of the time in which the devices may be busy: with 0.5 a trainer rests after each step as long as
+    the step took. Its leases become shorter by themselves."""
+    hours: tuple[str, ...] = ()
+    """When it may train, in this machine's local time, like 20:00-08:00 or sat-sun 00:00-24:00. Outside
+    of them it gives up its lease and its presence. Empty: always."""
+
+    def __post_init__(self) -> None:
+        if not SHARE_LEAST <= self.share <= 1:
+            raise ValueError(f"share must be from {SHARE_LEAST:g} to 1, got {self.share:g}")
+        for text in self.hours:
+            try:
+                parse_hours(text)
+            except ValueError as error:
+                raise ValueError(f"hours: {error}") from error
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ExperimentSettings:
     record: Path | None = None
     """The signed record of the revision that this node works on; relative to this file. None: a
@@ -136,6 +158,7 @@ NODE_TABLES: Mapping[str, type] = {
     "network": NetworkSettings,
     "store": StoreSettings,
     "worker": WorkerLimits,
+    "trainer": TrainerSettings,
     "experiment": ExperimentSettings,
 }
 

@@ -52,7 +52,19 @@ class Abandon:
     """Stop training: the lease is over, or somebody else's."""
 
 
-Event = ObjectSeen | Adopted | Fetched | Trained
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """Its owner wants the machine for something else: it gives up its lease and its presence."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    pass
+
+
+Event = ObjectSeen | Adopted | Fetched | Trained | Paused | Resumed
 Effect = Publish | FetchBase | Train | Abandon
 
 
@@ -86,6 +98,8 @@ class Trainer:
     """Of the last update: the certified progress does not count them yet."""
     tried: bool = False
     """The reserved lease failed: it is tried again as a lease of its own plan."""
+    paused: str = ""
+    """Why it rests; empty where it works."""
     failures: int = 0
     """Of its workload, in a row."""
     rest_until_s: float = 0.0
@@ -145,6 +159,10 @@ class Trainer:
                 self._on_base(artifact, here)
             case Trained():
                 self._on_trained(event)
+            case Paused(why=why):
+                self._on_paused(why)
+            case Resumed():
+                self._on_resumed()
             case ObjectSeen():
                 pass
             case _:
@@ -157,9 +175,27 @@ class Trainer:
 
     def leave(self) -> list[Effect]:
         """The last call: takes the presence of the open height back, and gives its lease up."""
+        if not self.paused:
+            self._say_leave()
+        return self._flush()
+
+    def _say_leave(self) -> None:
         if self.previous.state.plan.state is not PlanState.FINISHED:
             self._publish("leave", Leave())
-        return self._flush()
+
+    def _on_paused(self, why: str) -> None:
+        before, self.paused = self.paused, why
+        if before:
+            return
+        if self.training:
+            self.out.append(Abandon())
+        self.task = None
+        self._say_leave()
+
+    def _on_resumed(self) -> None:
+        if self.paused:
+            self.paused = ""
+            self._enter()
 
     def next_deadline_s(self) -> float | None:
         return self.rest_until_s if self.resting else None
@@ -225,6 +261,8 @@ class Trainer:
         return True
 
     def _enter(self) -> None:
+        if self.paused:
+            return
         if self.previous.state.plan.state is not PlanState.FINISHED and not self.resting:
             self._publish("beacon", Beacon(Service.TRAIN))
         self._publish_if_ready()
@@ -238,7 +276,7 @@ class Trainer:
     def _begin(self) -> None:
         """Takes up the lease, and once that is published, what is reserved."""
         plan, lease = self.previous.state.plan, self.lease
-        if self.task is not None or lease is None:
+        if self.task is not None or lease is None or self.paused:
             return
         if not self.published:
             self.task = self._task(plan.height, lease.shards, self.previous.id)

@@ -38,7 +38,10 @@ def start_node(
     tied: bool,
     under: tuple[str, ...] = (),
 ) -> NodeProcess:
-    """Starts `p2pd run`, under another command if one is given. A tied node dies with this process; another outlives it."""
+    """Starts `p2pd run`, below another command if one is given.
+
+    A tied node dies with this process; another outlives it.
+    """
     command = [*under, sys.executable, "-m"]
     command += ["p2pd.daemon.tied", str(os.getpid())] if tied else ["p2pd.cli", "run", "--config"]
     command.append(str(config))

@@ -8,16 +8,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from random import Random, SystemRandom
-from typing import BinaryIO
 
 import trio
 
 from p2pd.config.loading import Override
 from p2pd.config.names import parse_seed
-from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest
 from p2pd.core.genesis import SignedGenesis
 from p2pd.core.health import Health
 from p2pd.core.hello import PROTOCOL_VERSION, Hello
@@ -25,18 +22,18 @@ from p2pd.core.ids import ArtifactId, PeerId, peer_id, short
 from p2pd.core.revision import SignedRevision
 from p2pd.daemon.absent import NoMath, NoWorker
 from p2pd.daemon.checked import CheckedWorker
+from p2pd.daemon.duty import Duty
 from p2pd.daemon.files import read_genesis, read_revision
 from p2pd.daemon.folding import Folding
+from p2pd.daemon.importing import import_head
 from p2pd.daemon.logs import start_logging
 from p2pd.daemon.opening import open_ledger
-from p2pd.daemon.publish import head_file_of
 from p2pd.daemon.rates import Rates
 from p2pd.daemon.settings import NodeConfig, load_node
 from p2pd.daemon.snapshots import Snapshots
 from p2pd.daemon.watchdog import Watchdog
 from p2pd.daemon.worker_lines import WorkerLines
 from p2pd.errors import (
-    NoRoomError,
     OtherWorkloadError,
     P2pError,
     UnreachableError,
@@ -45,7 +42,6 @@ from p2pd.errors import (
 )
 from p2pd.io.blobs import FileBlobStore
 from p2pd.io.control import serve_control
-from p2pd.io.durable import open_file, storing
 from p2pd.io.lock import DataDirectory
 from p2pd.io.math import MathConfig, MathProcess
 from p2pd.io.overlay import Identity, QuicTransport
@@ -208,7 +204,8 @@ async def _run_node(given: Given, directory: DataDirectory, departure: Departure
         node = Node(parts, given.genesis.genesis, given.plugin, seeds)
         if given.revision is not None:
             node.add(given.revision)
-            await _import_head(given, blobs)
+            if config.experiment.record is not None:
+                await import_head(config.experiment.record, given.revision.revision, blobs)
         departure.node = node
         await _serve_node(given, directory, node, transport, lines)
 
@@ -225,11 +222,18 @@ async def _serve_node(
     watchdog = Watchdog(given.config.log.stall_s, node.health)
     snapshots = Snapshots(node, given.config.node.name, rates, watchdog.lag, lines.last)
 
+    duty = Duty(directory.path, given.config.trainer, node)
+
     async def answer(request: dict[str, object]) -> dict[str, object]:
-        call = request.get("call")
-        if call != "status":
-            raise UsageError(f"unknown call {call!r}; known: status")
-        return to_json(await snapshots.take(trio.current_time() - started_s))
+        match request.get("call"):
+            case "status":
+                return to_json(await snapshots.take(trio.current_time() - started_s))
+            case "pause":
+                return duty.pause()
+            case "resume":
+                return duty.resume()
+            case call:
+                raise UsageError(f"unknown call {call!r}; known: status, pause, resume")
 
     async def announce() -> None:
         await trio.lowlevel.checkpoint()
@@ -264,6 +268,7 @@ async def _serve_node(
         must_join,
         control,
         partial(_check_workload, given, node),
+        partial(keep, "duty", duty.run),
         partial(keep, "rates", rates.run),
         partial(keep, "worker lines", lines.run),
         partial(keep, "watchdog", watchdog.run),
@@ -337,6 +342,7 @@ async def _worker(
         own=directory.trainer / given.revision.revision.id.hex(),
         threads=limits.threads,
         memory_bytes=limits.memory_bytes or None,
+        share=given.config.trainer.share,
         build_s=limits.build_s,
         train_s=limits.train_s,
         evaluate_s=limits.evaluate_s,
@@ -351,43 +357,3 @@ async def _worker(
         await nursery.start(serve)
         yield CheckedWorker(worker, given.revision.revision, health)
         nursery.cancel_scope.cancel()
-
-
-async def _import_head(given: Given, blobs: FileBlobStore) -> None:
-    """Takes the genesis head from beside the record, if it lies there and there is room for it."""
-    record = given.config.experiment.record
-    if record is None or given.revision is None:
-        return
-    revision, path = given.revision.revision, head_file_of(record)
-    if blobs.has(revision.head) or not path.exists():
-        return
-    with storing(path), open_file(path) as file:
-        manifest = await trio.to_thread.run_sync(_manifest_of, file, revision.schema.id)
-        if manifest.id != revision.head:
-            raise UsageError(
-                f"{path}: not the genesis head that {record} names: bring the one that came with it"
-            )
-        blobs.pin(revision.head, "import")
-        try:
-            await _copy_in(blobs, manifest, file)
-        except NoRoomError:  # the store has said so; a chain that has left it behind goes on
-            log.warning("%s is not imported: it is fetched from others if it is needed", path)
-            return
-    log.info("imported the genesis head %s", short(revision.head))
-
-
-async def _copy_in(blobs: FileBlobStore, manifest: Manifest, file: BinaryIO) -> None:
-    artifact = await blobs.begin(manifest)
-    file.seek(0)
-    for index in range(len(manifest.chunks)):
-        chunk = await trio.to_thread.run_sync(file.read, CHUNK_BYTES)
-        await blobs.write(artifact, index, chunk)
-    await blobs.settle(artifact)
-
-
-def _manifest_of(file: BinaryIO, schema: bytes) -> Manifest:
-    chunks, size_bytes = [], 0
-    while chunk := file.read(CHUNK_BYTES):
-        chunks.append(sha256(chunk).digest())
-        size_bytes += len(chunk)
-    return Manifest(ArtifactKind.HEAD, schema, size_bytes, tuple(chunks))

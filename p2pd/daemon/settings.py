@@ -12,6 +12,7 @@ from p2pd.config.node import (
     NetworkSettings,
     NodeSettings,
     StoreSettings,
+    TrainerSettings,
     WorkerLimits,
 )
 from p2pd.io.overlay.settings import OverlaySettings
@@ -28,6 +29,7 @@ class NodeConfig:
         self.network: NetworkSettings = tables["network"]
         self.store: StoreSettings = tables["store"]
         self.worker: WorkerLimits = tables["worker"]
+        self.trainer: TrainerSettings = tables["trainer"]
         self.experiment: ExperimentSettings = tables["experiment"]
         self.overlay: OverlaySettings = tables["overlay"]
 

@@ -54,6 +54,8 @@ class WorkerSettings:
     """Of torch."""
     memory_bytes: int | None = None
     """Limit of the data that the process holds; None for no limit."""
+    share: float = 1.0
+    """Of the time that may be spent on steps; the rest of it is rest, between them."""
     build_s: float = 180.0
     """Deadline to import and build: torch alone takes seconds on a small machine."""
     train_s: float = 600.0
@@ -238,6 +240,7 @@ def _command(settings: WorkerSettings, requests: int, answers: int, page: int) -
     command = [sys.executable, "-u", "-m", "p2pd.workload.serve", "--parent", str(os.getpid())]
     command += ["--requests", str(requests), "--answers", str(answers), "--page", str(page)]
     command += ["--memory-bytes", str(settings.memory_bytes or 0)]
+    command += ["--share", str(settings.share)]
     for path in settings.paths:
         command += ["--path", str(path)]
     for path in settings.data:

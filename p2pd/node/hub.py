@@ -18,6 +18,7 @@ class Hub(Protocol):
     worker: Worker
     private_seed: int
     keep_every: int
+    paused: str
     supervision: Supervision
 
     def offended(self, peer: PeerId, why: str) -> None:

@@ -104,6 +104,10 @@ class Lane:
         return self._hub.worker
 
     @property
+    def paused(self) -> str:
+        return self._hub.paused
+
+    @property
     def private_seed(self) -> int:
         return self._hub.private_seed
 

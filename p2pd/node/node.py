@@ -32,6 +32,7 @@ from p2pd.core.talk import (
     Tip,
     load_talk,
 )
+from p2pd.core.trainer import Paused, Resumed
 from p2pd.errors import RemoteError
 from p2pd.node.catch_up import RECORDS_BYTES
 from p2pd.node.conduct import FAULTS_MOST, Conduct, cost_of, cost_of_answer
@@ -83,6 +84,8 @@ class Node:
         self.transport = parts.transport
         self.health = parts.health
         self.keep_every = parts.keep_every
+        self.paused = ""
+        """Why its trainer rests; empty where it works."""
         self.ledger: Ledger = PatientLedger(parts.ledger, parts.health)
         self.blobs = parts.blobs
         self.math = parts.math
@@ -122,6 +125,12 @@ class Node:
         lane = Lane(self, setting, signed, self.plugin)
         self.lanes[signed.revision.id] = lane
         return lane
+
+    def pause(self, why: str) -> None:
+        """Of a trainer. Empty: it works again."""
+        self.paused = why
+        for lane in self.lanes.values():
+            lane.inbox.put(Paused(why) if why else Resumed())
 
     async def run(self, *more: Task) -> None:
         """Runs the transport, all lanes and what else the composition root adds, until cancelled."""

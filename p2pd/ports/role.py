@@ -43,6 +43,11 @@ class Services(Protocol):
     def worker(self) -> Worker: ...
 
     @property
+    def paused(self) -> str:
+        """Why a trainer rests, when its role starts; empty where it works."""
+        ...
+
+    @property
     def private_seed(self) -> int:
         """Known to this node alone, the same after a restart."""
         ...

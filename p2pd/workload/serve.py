@@ -14,6 +14,7 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from p2pd.core.encoding import decode, encode
@@ -36,6 +37,7 @@ from p2pd.workload.protocol import (
     Request,
     TrainCall,
 )
+from p2pd.workload.share import Share
 from p2pd.workload.source import failure_line, show_traceback, source_files
 
 if TYPE_CHECKING:
@@ -48,11 +50,12 @@ FAILURES_MOST = 3
 
 
 class Server:
-    def __init__(self, requests: int, answers: int, page: int) -> None:
+    def __init__(self, requests: int, answers: int, page: int, share: float = 1.0) -> None:
         self._requests = requests
         self._answers = answers
         self._identities = [identity(descriptor) for descriptor in (requests, answers)]
         self._page = Page(page)
+        self._share = Share(share)
         self._pid = os.getpid()
         self._session: Session | None = None
         self._failures = 0
@@ -67,6 +70,7 @@ class Server:
                 continue  # it was for a call that has been answered meanwhile
             self._page.begin(request.limit_ms / 1000)
             answer = self._answer(request)
+            self._share.leave()
             self._page.end()
             self._stay_ours()
             write_frame(self._answers, encode(answer))
@@ -132,12 +136,14 @@ class Server:
         self._end_copy()
         self._stay_ours()
         self._page.step()
-        while select.select([self._requests], [], [], 0)[0]:
+        rested_s = monotonic() + self._share.rest_s(monotonic())
+        while select.select([self._requests], [], [], max(0.0, rested_s - monotonic()))[0]:
             request = self._next()
             if request is None:
                 os._exit(1)  # the daemon has ended
             if (request.call, request.number) == (Call.CANCEL, number):
                 raise Cancelled
+        self._share.work(monotonic())
 
     def _end_copy(self) -> None:
         """A process that the user's code has forked must not go on as if it were the worker."""
@@ -168,6 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--page", type=int, required=True, help="descriptor of shared memory")
     parser.add_argument("--parent", type=int, required=True, help="process id of the daemon")
     parser.add_argument("--memory-bytes", type=int, default=0, help="limit; 0 for none")
+    parser.add_argument("--share", type=float, default=1.0, help="of the time for steps")
     parser.add_argument("--path", action="append", default=[], help="directory of workloads")
     parser.add_argument("--data", action="append", default=[], help="directory of shard files")
     options = parser.parse_args(arguments)
@@ -180,7 +187,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (options.memory_bytes, options.memory_bytes))
     sys.path[:0] = options.path
     with data_in(tuple(map(Path, options.data))):
-        Server(options.requests, options.answers, options.page).run()
+        Server(options.requests, options.answers, options.page, options.share).run()
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from p2pd.core.decision import Decision
 from p2pd.core.ids import ArtifactId, digest
 from p2pd.core.messages import Beacon, Leave, Release, Service, Update
 from p2pd.core.signed import Signed
-from p2pd.core.trainer import Abandon, FetchBase, Train, Trained, Trainer
+from p2pd.core.trainer import Abandon, FetchBase, Paused, Resumed, Train, Trained, Trainer
 from p2pd.core.validator.events import Adopted, Fetched, Publish
 from p2pd.core.work import TrainResult
 from p2pd.io.keys import Ed25519Signer
@@ -200,3 +200,39 @@ def test_one_lease_that_goes_well_is_the_end_of_a_row_of_failures() -> None:
     machine.handle(Trained(begun(machine, now_s).job, RESULT, ""), now_s)
     assert machine.failures == 0
     assert not machine.resting
+
+
+def test_who_is_paused_gives_up_its_lease_and_its_presence_at_once() -> None:
+    machine, train = at_work()
+    paused = machine.handle(Paused("rest"), 2.0)
+    assert paused[0] == Abandon()
+    assert said(paused) == [Leave()]
+    assert machine.handle(Paused("rest"), 2.0) == []
+    assert machine.handle(Trained(train.job, RESULT, ""), 3.0) == []
+    assert machine.handle(Adopted(SECOND), 4.0) == []
+    assert machine.leave() == []
+
+
+def test_who_is_resumed_shows_itself_and_takes_up_the_lease_that_it_has() -> None:
+    machine, _ = at_work()
+    machine.handle(Paused("rest"), 2.0)
+    machine.handle(Adopted(SECOND), 4.0)
+    effects = machine.handle(Resumed(), 5.0)
+    assert said(effects) == [Beacon(Service.TRAIN)]
+    assert effects[1:] == [FetchBase(SECOND.head)]
+    assert machine.handle(Resumed(), 5.0) == []
+
+
+def test_an_update_that_was_published_counts_though_its_author_is_paused() -> None:
+    machine, train = at_work()
+    machine.handle(Trained(train.job, RESULT, ""), 3.0)
+    assert said(machine.handle(Paused("rest"), 4.0)) == [Leave()]
+    resumed = machine.handle(Resumed(), 5.0)
+    assert said(resumed) == [Beacon(Service.TRAIN)]  # and nothing is trained or said twice
+    assert len(resumed) == 1
+
+
+def test_who_starts_paused_says_nothing() -> None:
+    machine = trainer()
+    machine.paused = "rest"
+    assert machine.resume(()) == []

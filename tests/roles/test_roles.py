@@ -114,6 +114,8 @@ class Desk:
     def stored_votes(self) -> bytes | None:
         return None
 
+    paused = ""
+
     def decision_at(self, height: int) -> None:
         return None
 

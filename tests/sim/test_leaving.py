@@ -107,3 +107,34 @@ def test_who_says_to_one_validator_that_it_leaves_and_works_on_changes_nothing(s
     shape = FleetShape(validators=4, quorum=3, windows=5, faults=FaultSet.NONE, liars=liars)
     result = run_seed(shape, seed)
     assert result.violations == ()
+
+
+def test_a_trainer_that_is_paused_costs_nobody_a_deadline_and_comes_back() -> None:
+    found: list[tuple[int, dict[int, Decision], bool]] = []
+    shape = FleetShape(windows=12, trainers=2, reducers=0, faults=FaultSet.NONE)
+
+    async def pause(fleet: SimFleet) -> None:
+        await trio.sleep(MOMENTS_S[0])
+        node = fleet.lives["trainer2"].node
+        assert node is not None
+        node.pause("its owner plays")
+        await trio.sleep(AWAY_S / 3)
+        node.pause("")
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            fleet = SimFleet(1, shape, nursery)
+            nursery.start_soon(pause, fleet)
+            ended = await fleet.run()
+            fleet.end()
+            found.append((len(fleet.checkers.violations), dict(fleet.checkers.chain), ended))
+            nursery.cancel_scope.cancel()
+
+    assert run_seeded(1, main, LIMIT_S)
+    violations, chain, ended = found[0]
+    assert (violations, ended) == (0, True)
+    rosters = [len(one.state.plan.roster) for _, one in sorted(chain.items())]
+    outcomes = {one.header.outcome for one in chain.values()}
+    assert outcomes <= {Outcome.PROMOTED, Outcome.IDLE}
+    assert 1 in rosters[2:-1]  # while it was away
+    assert rosters[-2] == 2
