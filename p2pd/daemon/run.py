@@ -221,7 +221,6 @@ async def _serve_node(
     rates = Rates(transport.counters)
     watchdog = Watchdog(given.config.log.stall_s, node.health)
     snapshots = Snapshots(node, given.config.node.name, rates, watchdog.lag, lines.last)
-
     duty = Duty(directory.path, given.config.trainer, node)
 
     async def answer(request: dict[str, object]) -> dict[str, object]:
@@ -247,16 +246,6 @@ async def _serve_node(
         if given.plugin.name == "validator" and not _has_seat(given, transport.peer):
             log.warning("this key holds no seat in the genesis: the node follows and does not vote")
 
-    async def must_join() -> None:
-        if (join_s := given.config.network.join_s) > 0:
-            with trio.move_on_after(join_s):
-                await node.joined.wait()
-                return
-            raise UnreachableError(
-                f"nobody was met within {join_s:g} s (network.join_s): look at network.seeds,"
-                " and whether UDP comes through"
-            )
-
     async def control() -> None:
         with node.supervision.vital("control"):
             await serve_control(directory.path, answer)
@@ -265,7 +254,7 @@ async def _serve_node(
     await _until_left(
         node,
         announce,
-        must_join,
+        partial(_must_join, given, node),
         control,
         partial(_check_workload, given, node),
         partial(keep, "duty", duty.run),
@@ -273,6 +262,17 @@ async def _serve_node(
         partial(keep, "worker lines", lines.run),
         partial(keep, "watchdog", watchdog.run),
     )
+
+
+async def _must_join(given: Given, node: Node) -> None:
+    if (join_s := given.config.network.join_s) > 0:
+        with trio.move_on_after(join_s):
+            await node.joined.wait()
+            return
+        raise UnreachableError(
+            f"nobody was met within {join_s:g} s (network.join_s): look at network.seeds,"
+            " and whether UDP comes through"
+        )
 
 
 async def _check_workload(given: Given, node: Node) -> None:

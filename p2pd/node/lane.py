@@ -373,12 +373,9 @@ class Lane:
                 continue
             pause_s = min(RECONCILE_MOST_S, pause_s * 1.5)
             self._neighbours.tell_few(self._inventory())
-            self._tell_validators()
-
-    def _tell_validators(self) -> None:
-        votes = self.role.holdings()
-        if votes is not None:
-            self._neighbours.tell_validators(self._holdings(votes))
+            votes = self.role.holdings()
+            if votes is not None:
+                self._neighbours.tell_validators(self._holdings(votes))
 
     def _holdings(self, votes: exchange.Inventory, purpose: Purpose | None = None) -> bytes:
         if purpose is None:
