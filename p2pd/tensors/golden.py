@@ -132,14 +132,14 @@ GOLDEN = (
         MEAN,
         "f32",
         PLAIN,
-        "8fe30b9a73f93e8a0e588a89edbda4e854abfd67eac6af1209fad66c38c5e4f1",
+        "ef22bd174b6a86a48b7047acab1a35ffafe4048342fa4ffb11e0ab0201e1d022",
         "int8",
     ),
     Golden(
         MergeRule("norm_clipped_mean", 900_000, 0),
         "int8",
         OuterRule("nesterov", 700_000, 900_000),
-        "c90f1114a2304ac1a086c1243bf263a6d522dc51543856f10a6f847db73d7be9",
+        "446b4458f418d7a53a8197f1e00e67451ff88442ccfc472bb1d1cbf6e2755a75",
         "int8",
     ),
 )
