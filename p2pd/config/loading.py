@@ -160,6 +160,13 @@ class _Loader:
 
     def _convert(self, kind: Kind, value: object, place: Place) -> object:
         """The value as kind wants it, or None and a problem."""
+        many = isinstance(value, list | tuple)
+        for one in kind.all if kind.others else ():
+            if one.many == many and (many or type(value) is one.type):
+                return self._convert(one, value, place)
+        if kind.others:
+            self._problem(place, f"must be {kind.text}, got {_said(value)}")
+            return None
         if not kind.many:
             return self._convert_one(kind, value, place)
         if isinstance(value, list | tuple):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from p2pd.config.names import parse_seed
+from p2pd.config.names import parse_address, parse_seed
 from p2pd.core.hours import parse_hours
 from p2pd.errors import UsageError
 
@@ -98,6 +98,8 @@ SHARE_LEAST = 0.01
 """Of a trainer's time: with less no lease would be done in time."""
 THREADS_MOST = 1024
 """Of a workload: more than any machine has cores for."""
+WORKERS_MOST = 1024
+STRATEGIES = ("auto", "single", "multi", "ddp")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,6 +127,18 @@ class WorkerLimits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainerSettings:
+    devices: str | int | tuple[str, ...] = "auto"
+    """On what a trainer computes, one worker process for each: "auto" (every GPU; without any, where
+    the workload puts its model), names like ["cuda:0", "cuda:1"], or a number of processes on the
+    CPU. The first is the main worker's. worker.threads and memory_bytes are for each of them."""
+    strategy: str = "auto"
+    """How several devices train one model: ddp (each keeps an optimizer), multi (the main worker's
+    optimizer alone), single (one device), or auto: the workload's own, else ddp."""
+    listen: str = ""
+    """host:port at which the main worker waits for workers on other machines, on a network whose
+    hosts are trusted; an IPv6 host in brackets, port 0 takes a free one. Empty: there are none."""
+    elsewhere: int = 0
+    """How many workers come from other machines."""
     share: float = 1.0
     """Of the time in which the devices may be busy: with 0.5 a trainer rests after each step as long as
     the step took. Its leases become shorter by themselves."""
@@ -140,6 +154,35 @@ class TrainerSettings:
                 parse_hours(text)
             except ValueError as error:
                 raise ValueError(f"hours: {error}") from error
+        self._check_devices()
+        self._check_others()
+
+    def _check_devices(self) -> None:
+        if isinstance(self.devices, str) and self.devices != "auto":
+            raise ValueError(
+                f'devices must be "auto", a list, or a number of processes, got {self.devices!r}'
+            )
+        if isinstance(self.devices, int) and not 1 <= self.devices <= WORKERS_MOST:
+            raise ValueError(f"devices must be 1 to {WORKERS_MOST}, got {self.devices}")
+        if self.devices == ():
+            raise ValueError("devices must not be empty: name one, or say auto")
+        if self.strategy not in STRATEGIES:
+            raise ValueError(
+                f"strategy must be one of {', '.join(STRATEGIES)}, got {self.strategy!r}"
+            )
+
+    def _check_others(self) -> None:
+        if not 0 <= self.elsewhere <= WORKERS_MOST:
+            raise ValueError(f"elsewhere must be 0 to {WORKERS_MOST}, got {self.elsewhere}")
+        if self.elsewhere and not self.listen:
+            raise ValueError("elsewhere needs listen: the address that they come to")
+        if self.listen and not self.elsewhere:
+            raise ValueError("listen needs elsewhere: how many workers come there")
+        if self.listen:
+            try:
+                parse_address(self.listen)
+            except UsageError as error:
+                raise ValueError(f"listen: {error}") from error
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

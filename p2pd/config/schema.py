@@ -1,7 +1,7 @@
 """What tables of settings consist of, read off their dataclasses.
 
 A key has the name of a field and one of these types: str, int, float, bool, Path, a dataclass,
-tuple[T, ...] of one of them, T | None.
+tuple[T, ...] of one of them, T | None, or several of these: str | int | tuple[str, ...].
 """
 
 import ast
@@ -10,7 +10,7 @@ import inspect
 import textwrap
 import types
 import typing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -33,11 +33,21 @@ class Kind:
     """One of SCALARS, or a dataclass."""
     many: bool
     """A list of them."""
+    others: "tuple[Kind, ...]" = ()
+    """What may stand there as well."""
 
     @property
     def text(self) -> str:
+        return " or ".join(kind.text_of_one for kind in self.all)
+
+    @property
+    def text_of_one(self) -> str:
         one = SCALARS.get(self.type, "a table")
         return f"a list, each item {one}" if self.many else one
+
+    @property
+    def all(self) -> "tuple[Kind, ...]":
+        return (replace(self, others=()), *self.others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +61,8 @@ class Key:
 def kind_of(hint: object) -> Kind:
     if get_origin(hint) in (types.UnionType, typing.Union):
         options = [option for option in get_args(hint) if option is not types.NoneType]
-        if len(options) == 1:
-            return kind_of(options[0])
+        first, *others = map(kind_of, options)
+        return replace(first, others=tuple(others))
     if get_origin(hint) is tuple and get_args(hint)[1:] == (Ellipsis,):
         return Kind(kind_of(get_args(hint)[0]).type, many=True)
     if isinstance(hint, type) and (hint in SCALARS or dataclasses.is_dataclass(hint)):

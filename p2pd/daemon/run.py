@@ -53,6 +53,7 @@ from p2pd.node.plugins import load_role
 from p2pd.node.supervision import Supervision, Supervisor, bug_in
 from p2pd.ports import Math, RolePlugin, Worker
 from p2pd.status.snapshot import to_json
+from p2pd.workload.protocol import AS_BUILT, Devices
 
 log = logging.getLogger("p2pd.daemon")
 workload_log = logging.getLogger("p2pd.workload")
@@ -341,6 +342,7 @@ async def _worker(
         paths=(experiment.workload_path,) if experiment.workload_path else (),
         own=directory.trainer / given.revision.revision.id.hex(),
         threads=limits.threads,
+        devices=_devices(given),
         memory_bytes=limits.memory_bytes or None,
         share=given.config.trainer.share,
         build_s=limits.build_s,
@@ -357,3 +359,19 @@ async def _worker(
         await nursery.start(serve)
         yield CheckedWorker(worker, given.revision.revision, health)
         nursery.cancel_scope.cancel()
+
+
+def _devices(given: Given) -> Devices:
+    """A validator evaluates where its workload puts itself."""
+    wanted = given.config.trainer
+    if "trainer" not in given.plugin.offers:
+        return AS_BUILT
+    names = (wanted.devices,) if isinstance(wanted.devices, str) else wanted.devices
+    workers = names if isinstance(names, int) else 0
+    return Devices(
+        () if isinstance(names, int) else names,
+        workers,
+        wanted.strategy,
+        wanted.listen,
+        wanted.elsewhere,
+    )

@@ -159,7 +159,10 @@ class WorkerProcess:
         child = self._child
         if child.info is None:
             settings = self._settings
-            call = BuildCall(settings.module, settings.config, settings.threads)
+            paths = tuple(os.fsencode(path) for path in settings.paths)
+            call = BuildCall(
+                settings.module, settings.config, settings.threads, settings.devices, paths
+            )
             info = _parse(WorkloadInfo, await self._call(Call.BUILD, call, settings.build_s))
             if self._info is not None and info != self._info:
                 raise OtherWorkloadError(
@@ -195,15 +198,17 @@ class WorkerProcess:
         answer: Answer | None = None
         late = ""
         limit_ms = round((deadline_s + self._settings.grace_s / 2) * 1000)
+        limit = trio.CancelScope(relative_deadline=deadline_s)
         try:
-            with trio.move_on_after(deadline_s):
+            with limit:
                 request = Request(self._number, call, encode(content), limit_ms)
                 await self._send(child, request)
                 answer = await child.answer(self._number)
         finally:
             if answer is None and not child.ended.is_set():  # cancelled, or past the deadline
                 with trio.CancelScope(shield=True):
-                    late = await self._call_off(child, self._number)
+                    why = "too late" if limit.cancelled_caught else "the lease is over"
+                    late = await self._call_off(child, self._number, why)
         if answer is None:
             key = DEADLINES[call]
             raise WorkloadError(
@@ -212,6 +217,8 @@ class WorkerProcess:
             )
         if answer.outcome == Outcome.DONE:
             return answer.body
+        if answer.outcome == Outcome.ENDING:
+            await child.kill("one of its workers failed", self._settings.grace_s)
         failure = _parse(Failure, answer.body)
         kind = OtherWorkloadError if failure.other else WorkloadError
         raise kind(printable(failure.message)[:FAILURE_CHARACTERS])
@@ -223,11 +230,11 @@ class WorkerProcess:
         if scope.cancelled_caught:
             await child.kill("it did not read its requests", self._settings.grace_s)
 
-    async def _call_off(self, child: Child, number: int) -> str:
+    async def _call_off(self, child: Child, number: int, why: str) -> str:
         """Has a call stopped between two steps, else by force: how far it was, and what it did."""
         answer: Answer | None = None
         with trio.move_on_after(self._settings.grace_s), suppress(WorkloadError):
-            await child.send(Request(number, Call.CANCEL, b""))
+            await child.send(Request(number, Call.CANCEL, why.encode()))
             answer = await child.answer(number)
         if child.ended.is_set():
             return " and ended"

@@ -21,7 +21,7 @@ from p2pd.errors import RemoteError, UnreachableError, WorkloadError, printable
 from p2pd.io.endings import Watch, place_of
 from p2pd.io.frames import read_frame, write_frame
 from p2pd.workload.page import Seen, look, new_page
-from p2pd.workload.protocol import LIMIT_BYTES, Answer, Request
+from p2pd.workload.protocol import AS_BUILT, LIMIT_BYTES, Answer, Devices, Request
 
 ANSWERS = 16
 """Waiting to be taken. Calls come one by one, so that more than one is an answer come too late."""
@@ -52,6 +52,8 @@ class WorkerSettings:
     """The trainer's directory, for what must survive its process."""
     threads: int = 1
     """Of torch."""
+    devices: Devices = AS_BUILT
+    """Where to compute, on how many of them."""
     memory_bytes: int | None = None
     """Limit of the data that the process holds; None for no limit."""
     share: float = 1.0

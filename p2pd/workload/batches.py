@@ -11,6 +11,8 @@ import torch
 class Batch:
     content: Any
     samples: int
+    whole: int
+    """Samples of the batch that this is one worker's part of; where there are several, it may have none."""
 
 
 def placed(content: Any, device: torch.device) -> Any:  # noqa: ANN401 - whatever the loader gives

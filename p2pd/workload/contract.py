@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from p2pd.core.work import Schema
+from p2pd.workload.devices.ranks import Ranks, Strategy
+from p2pd.workload.devices.solo import ALONE
 from p2pd.workload.pipelines import Indexed, Pipeline
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ Pause = Callable[[], None]
 
 
 class Cancelled(Exception):  # noqa: N818 - not an error
-    """The result is no longer wanted: let it pass."""
+    """The result is no longer wanted, and why: let it pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class Lease:
     seed: int
     """For shuffling, dropout and augmentation; 64 bits."""
     pause: Pause
+    ranks: Ranks = ALONE
+    """Who trains on it together, one worker process for each device; samples and steps are those of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,16 @@ class Workload(ABC):
     metric: str
     """Name of what evaluate measures, for people."""
     higher_is_better: bool
+    divides: bool = False
+    """Whether train divides a lease among lease.ranks; else it trains on one device only."""
+    strategy: Strategy | None = None
+    """Of its own, for several devices where the node names none."""
+
+    def place(self, device: str) -> None:  # noqa: B027 - most need not
+        """Moves the model to a device of torch, as the node's configuration says, before it is used.
+
+        Unless overridden, it stays where build has put it.
+        """
 
     @property
     def pipeline(self) -> Pipeline:

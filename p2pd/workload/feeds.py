@@ -10,7 +10,7 @@ from p2pd.workload.seeding import seed_all
 
 Plan = list[list[int]]
 """Batches, each of indices into a dataset."""
-Wrap = Callable[[Callable[[Any], Any], bool], Callable[[Any], tuple[int, Any]]]
+Wrap = Callable[[Callable[[Any], Any], bool], Callable[[Any], tuple[int, int, Any]]]
 """Of the user's collate_fn, and of whether batches are made of single samples."""
 Drawn = tuple[int, int, int]
 """Turn, seed and index."""
@@ -23,8 +23,8 @@ def feed(user: DataLoader[Any], plan: Plan, seed: int) -> Iterable[Any]:
 
 def stream(
     user: DataLoader[Any], dataset: Dataset[Any], seed: int, collate: Wrap
-) -> Iterable[tuple[int, Any]]:
-    """What a stream gives, each batch with its number of samples, as collate makes it.
+) -> Iterable[tuple[int, int, Any]]:
+    """What a stream gives, each batch with its numbers of samples, as collate makes it.
 
     Worker processes are new each time: those that stay would not hear of the next lease.
     """

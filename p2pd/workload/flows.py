@@ -6,6 +6,7 @@ samples as were leased: which ones is its own affair, and they may come again. U
 
 from collections.abc import Callable, Iterator, Sized
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from p2pd.errors import WorkloadError
 from p2pd.workload.batches import Batch
 from p2pd.workload.contract import Lease
+from p2pd.workload.devices.ranks import parts
 from p2pd.workload.feeds import stream
 from p2pd.workload.orders import Leasable
 from p2pd.workload.pipelines import Indexed, Pipeline
@@ -48,11 +50,12 @@ class Flow:
             dataset.set_lease(replace(lease, pause=_unasked))  # it goes to worker processes
         else:
             dataset = _First(dataset, most)
-        for samples, content in stream(self._loader, dataset, lease.seed, _Counted):
-            count += samples
+        counted = partial(_Counted, ranks=(lease.ranks.rank, lease.ranks.size))
+        for samples, whole, content in stream(self._loader, dataset, lease.seed, counted):
+            count += whole
             if count > most:
                 break
-            yield Batch(content, samples)
+            yield Batch(content, samples, whole)
         if not 0 < count <= most:
             raise WorkloadError(
                 f"{type(self._dataset).__name__} gave {'more' if count else 'nothing'} of a lease of"
@@ -94,11 +97,19 @@ class _First(IterableDataset[Any]):
 
 
 class _Counted:
-    """Says of a batch how many samples it was made of."""
+    """Says of a batch how many samples it was made of, and makes it of those that are this worker's."""
 
-    def __init__(self, collate: Callable[[Any], Any], automatic: bool) -> None:
+    def __init__(
+        self, collate: Callable[[Any], Any], automatic: bool, ranks: tuple[int, int]
+    ) -> None:
         self._collate = collate
         self._automatic = automatic
+        self._rank, self._size = ranks
 
-    def __call__(self, items: Any) -> tuple[int, Any]:  # noqa: ANN401 - whatever the dataset gives
-        return (len(items) if self._automatic else 1), self._collate(items)
+    def __call__(self, items: Any) -> tuple[int, int, Any]:  # noqa: ANN401 - whatever the dataset gives
+        whole = len(items) if self._automatic else 1
+        part = parts(whole, self._size)[self._rank]
+        if not part:
+            return 0, whole, None
+        mine = items[part.start : part.stop] if self._automatic else items
+        return len(part), whole, self._collate(mine)

@@ -100,9 +100,11 @@ class Judge:
         """The mean loss, and what metrics are of."""
         if self._own:
             loss = self._forward.valid_loss(batch)
-            return loss.item(), (self._forward.model, self._forward.content(batch))
-        pair = self._forward.pair(batch)
-        return self._learner.loss(*pair).item(), pair
+            judged: tuple[Any, Any] = self._forward.model, self._forward.content(batch)
+        else:
+            judged = self._forward.pair(batch)
+            loss = self._learner.loss(*judged)
+        return loss.item() * self._learner.part(batch.samples, batch.samples), judged
 
     def _losses(self, outputs: object, targets: object, size: int) -> Iterable[float]:
         """One by one through the user's own loss, which may weigh, mask or smooth."""

@@ -14,9 +14,10 @@ from torch.optim.lr_scheduler import LRScheduler
 from p2pd.core.wording import counted
 from p2pd.errors import WorkloadError
 from p2pd.workload.contract import Evaluated, Lease, Trained
+from p2pd.workload.devices.ranks import Strategy
 
 Loss = Callable[[Any, Any], torch.Tensor]
-"""Of the model's outputs and the targets of one batch; the mean over its samples."""
+"""Of the model's outputs and the targets of one batch; the mean over its samples, or as reduction says."""
 Step = Callable[[nn.Module, Any], torch.Tensor | Iterator[torch.Tensor]]
 """Of the model and one batch as the loader gives it: the loss, the mean over its samples.
 
@@ -25,7 +26,7 @@ A generator function yields one loss for each optimizer, which has stepped when 
 
 
 class Callback:
-    """Told what happens in training; overrides what it wants to know."""
+    """Told what happens in training, on the main worker alone; overrides what it wants to know."""
 
     def lease_started(self, lease: Lease) -> None:
         pass
@@ -38,6 +39,10 @@ class Callback:
 
     def evaluated(self, result: Evaluated) -> None:
         pass
+
+    def stops(self) -> bool:
+        """Asked after each step: whether the lease ends here, and what was left of it is not trained on."""
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,10 @@ class Learner:
     hyperparameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By step of the whole network's schedule, what all param groups are set to from there on."""
     callbacks: Sequence[Callback] = ()
+    reduction: str = "mean"
+    """What loss and step give for a batch: the mean over its samples, or their sum. Batches and devices add up so."""
+    strategy: Strategy | None = None
+    """How several devices of a trainer train as one, in place of p2pd's own; see docs/devices.md."""
 
     def __post_init__(self) -> None:
         """Raises WorkloadError: a part cannot serve here; the message says what to do."""
@@ -76,6 +85,8 @@ class Learner:
         for name, most in {"clip_norm": self.clip_norm, "clip_value": self.clip_value}.items():
             if most is not None and not most > 0:
                 raise WorkloadError(f"{name} must be positive, got {most!r}")
+        if self.reduction not in ("mean", "sum"):
+            raise WorkloadError(f"reduction is mean or sum, got {self.reduction!r}")
         if any(isinstance(optimizer, LBFGS) for optimizer in self.optimizers):
             raise WorkloadError("LBFGS computes its own losses: use another, or a p2pd.Workload")
         given = len(self.schedulers)
@@ -84,6 +95,14 @@ class Learner:
                 f"{counted(given, 'scheduler')} for {counted(len(self.optimizers), 'optimizer')}:"
                 " give one for each, None where there is none"
             )
+
+    def weight(self, samples: int, whole: int) -> float:
+        """Of a batch's loss among those that make one step of so many samples, in the gradient."""
+        return samples / whole if self.reduction == "mean" else 1.0
+
+    def part(self, samples: int, whole: int) -> float:
+        """What a batch's loss is to be multiplied with to be its part of the mean over so many samples."""
+        return samples / whole if self.reduction == "mean" else 1 / whole
 
     @property
     def optimizers(self) -> tuple[Optimizer, ...]:

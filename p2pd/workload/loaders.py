@@ -6,14 +6,18 @@ the dataset. It follows from the lease alone. Pipeline `indexed`.
 
 from collections.abc import Iterator, Sequence
 from typing import Any
+from zlib import crc32
 
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset
 
 from p2pd.errors import WorkloadError
 from p2pd.workload.batches import Batch
 from p2pd.workload.contract import Lease
+from p2pd.workload.devices.ranks import Ranks
+from p2pd.workload.devices.solo import ALONE
 from p2pd.workload.feeds import KeptFeed, Plan, feed
 from p2pd.workload.orders import Leasable, Order, order_of, require_leased
+from p2pd.workload.seeding import seed_all, seed_of
 
 
 class Samples:
@@ -43,17 +47,33 @@ class Samples:
         return _batched(self._order(indices, lease), self._size)
 
     def leased(self, lease: Lease) -> Iterator[Batch]:
-        return self.load(self.plan(lease), lease.seed)
+        """What this worker trains on.
+
+        Raises:
+            WorkloadError: another worker would train on other samples.
+        """
+        plan = self.plan(lease)
+        drawn = [float(crc32(repr(plan).encode()))]
+        if lease.ranks.told(drawn) != drawn:
+            raise WorkloadError(
+                "the sampler draws something else in each worker: have it draw from torch's, Python's"
+                " or numpy's generators, which are seeded for each lease, or give it set_lease(lease)"
+            )
+        seed = seed_of(lease.seed, lease.ranks.rank)
+        seed_all(seed)
+        return self.load(plan, seed, lease.ranks)
 
     def in_order(self, places: Sequence[int], size: int | None = None) -> Plan:
         """Batches of these samples as they come, of the user's size or another."""
         return _batched([self._scope[place] for place in places], size or self._size)
 
-    def load(self, plan: Plan, seed: int) -> Iterator[Batch]:
-        """The batches of a plan; the seed is for what worker processes draw."""
-        loaded = self._kept.load(plan, seed) if self._kept else feed(self._loader, plan, seed)
-        for content, indices in zip(loaded, plan, strict=True):
-            yield Batch(content, len(indices))
+    def load(self, plan: Plan, seed: int, ranks: Ranks = ALONE) -> Iterator[Batch]:
+        """The batches of a plan, or one worker's parts of them; the seed is for what worker processes draw."""
+        parts = [[batch[place] for place in ranks.part(len(batch))] for batch in plan]
+        mine = [part for part in parts if part]
+        loaded = iter(self._kept.load(mine, seed) if self._kept else feed(self._loader, mine, seed))
+        for part, batch in zip(parts, plan, strict=True):
+            yield Batch(next(loaded) if part else None, len(part), len(batch))
 
 
 def samples_of(loader: DataLoader[Any], name: str) -> Samples:

@@ -68,15 +68,25 @@ def from_loaders(  # noqa: PLR0913 - what a workload may consist of
 class _PlainWorkload(Workload):
     data: Pipeline
     numbers: Mapping[str, Probe]
+    divides = True
 
     def __init__(
         self, learner: Learner, train: Samples | Flow, valid: Samples, measures: Measures
     ) -> None:
         self._learner = learner
-        self._train, self._valid = train, valid
-        self._forward = Forward(learner)
-        self._loop = Loop(learner, self._forward)
-        self._judge = Judge(learner, self._forward, valid, measures)
+        self._train, self._valid, self._measures = train, valid, measures
+        self.strategy = learner.strategy
+        self._set_up()
+
+    def place(self, device: str) -> None:
+        self._learner.model.to(device)
+        self._set_up()
+
+    def _set_up(self) -> None:
+        """Where the model is now."""
+        self._forward = Forward(self._learner)
+        self._loop = Loop(self._learner, self._forward)
+        self._judge = Judge(self._learner, self._forward, self._valid, self._measures)
 
     @property
     def pipeline(self) -> Pipeline:

@@ -25,6 +25,10 @@ class Precision:
             return nullcontext()
         return torch.autocast(self._device, dtype=self._dtype)
 
+    def begin(self) -> None:
+        """A lease: its first step may leave this worker without a loss, and the scale is made with the first one."""
+        self.scaler.scale(torch.zeros((), device=self._device))
+
     def backward(self, loss: torch.Tensor) -> None:
         torch.autograd.backward(self.scaler.scale(loss))
 

@@ -15,6 +15,8 @@ LIMIT_BYTES = 64 * 2**20
 
 
 DURATION_MAX_US = 2**53
+AUTO = "auto"
+"""Devices: every GPU that torch sees, else as the workload was built. Strategy: the workload's own, else ddp."""
 
 
 class Call(IntEnum):
@@ -27,7 +29,7 @@ class Call(IntEnum):
     EVALUATE = 4
     """EvaluateCall -> Evaluation"""
     CANCEL = 5
-    """Empty; the number is that of the call that is no longer wanted."""
+    """Why, in words; the number is that of the call that is no longer wanted."""
 
 
 DESCRIPTORS_LOST = 83
@@ -39,6 +41,10 @@ class Outcome(IntEnum):
     CANCELLED = 2
     FAILED = 3
     """The body is a Failure."""
+    ENDING = 4
+    """The same, and the process is of no more use: it trained on several devices, and one of them is gone."""
+    LOST = 5
+    """From one of several workers to the main one: another has gone. Whoever that was says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +64,33 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Devices:
+    """Where to compute; with neither names nor workers, where the workload builds its model."""
+
+    names: tuple[str, ...] = ()
+    """`auto`, or devices of torch, one worker process each; the first is the main one's."""
+    workers: int = 0
+    """So many processes on the CPU instead."""
+    strategy: str = AUTO
+    listen: str = ""
+    """host:port where workers on other machines come to; empty for none."""
+    elsewhere: int = 0
+    """How many of them there are."""
+
+
+AS_BUILT = Devices()
+"""One device: the workload's own choice."""
+
+
+@dataclass(frozen=True, slots=True)
 class BuildCall:
     module: str
     config: str
     """JSON: the revision's workload config."""
     threads: int
+    devices: Devices = AS_BUILT
+    paths: tuple[bytes, ...] = ()
+    """Where further workers look for the module, before all other places."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from p2pd.errors import OtherWorkloadError, WorkloadError
 from p2pd.subreaper import keep
 from p2pd.tensors.frames import read_frame, write_frame
 from p2pd.workload.contract import Cancelled
+from p2pd.workload.devices.crew import FellowError
 from p2pd.workload.page import Page, identity
 from p2pd.workload.places import data_in
 from p2pd.workload.protocol import (
@@ -58,6 +59,8 @@ class Server:
         self._share = Share(share)
         self._pid = os.getpid()
         self._session: Session | None = None
+        self._number = 0
+        """Of the call that is under way."""
         self._failures = 0
         """Leases in a row."""
         self._untouched: Defaults | None = None
@@ -69,6 +72,7 @@ class Server:
             if request.call == Call.CANCEL:
                 continue  # it was for a call that has been answered meanwhile
             self._page.begin(request.limit_ms / 1000)
+            self._number = request.number
             answer = self._answer(request)
             self._share.leave()
             self._page.end()
@@ -86,13 +90,14 @@ class Server:
             self._end_copy()
             if not isinstance(error, WorkloadError) or error.__cause__ is not None:
                 show_traceback(error, self._files)  # the way through the user's code
+            failure = Failure(
+                self._who(error) + failure_line(error, self._files),
+                isinstance(error, OtherWorkloadError),
+            )
             # A failed step may have spoilt all that the workload holds: it is built again, and goes on from
             # what the last good lease left on disk.
-            self._session = None
+            self._close()
             self._failures += request.call == Call.TRAIN
-            failure = Failure(
-                failure_line(error, self._files), isinstance(error, OtherWorkloadError)
-            )
             return Answer(request.number, Outcome.FAILED, encode(failure))
         finally:
             _flush()
@@ -128,8 +133,25 @@ class Server:
 
         self._untouched = self._untouched or Defaults()
         self._untouched.restore()
-        self._session = Session(call, anew=self._failures >= FAILURES_MOST)
+        self._close()
+        self._session = Session(call, anew=self._failures >= FAILURES_MOST, give_up=self._give_up)
         return self._session
+
+    def _give_up(self, message: str) -> None:
+        """From the thread that watches other workers, while this one waits for who has gone."""
+        answer = Answer(self._number, Outcome.ENDING, encode(Failure(message)))
+        write_frame(self._answers, encode(answer))
+        os._exit(1)
+
+    def _who(self, error: BaseException) -> str:
+        """Which of several workers failed, where the message does not say that itself."""
+        alone = self._session is None or self._session.workers == 1
+        return "" if alone or isinstance(error, FellowError) else "main worker failed: "
+
+    def _close(self) -> None:
+        if self._session is not None:
+            self._session.close()
+        self._session = None
 
     def _pause(self, number: int) -> None:
         """Raises Cancelled if that has been asked for."""
@@ -142,7 +164,7 @@ class Server:
             if request is None:
                 os._exit(1)  # the daemon has ended
             if (request.call, request.number) == (Call.CANCEL, number):
-                raise Cancelled
+                raise Cancelled(request.body.decode())
         self._share.work(monotonic())
 
     def _end_copy(self) -> None:

@@ -31,6 +31,8 @@ from p2pd.workload import answers
 from p2pd.workload.ahead import OwnSteps
 from p2pd.workload.contract import Lease, Pause, Workload
 from p2pd.workload.defaults import Defaults
+from p2pd.workload.devices.crew import GiveUp, end_process
+from p2pd.workload.devices.team import Team, Turn
 from p2pd.workload.heads import read_head, write_state
 from p2pd.workload.inner import InnerState
 from p2pd.workload.pipelines import leased
@@ -39,6 +41,9 @@ from p2pd.workload.source import find_build, source_digest
 from p2pd.workload.state import require
 from p2pd.workload.updates import Output, write
 from p2pd.workload.weights import load_weights
+
+MEETING = "workers"
+"""Name of the file in which the workers of several devices find each other, in the trainer's own directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +56,37 @@ class Kept:
 
 
 class Session:
-    def __init__(self, call: BuildCall, *, anew: bool = False) -> None:
-        """anew: the inner state that lies on disk is not used.
+    def __init__(
+        self, call: BuildCall, *, anew: bool = False, give_up: GiveUp = end_process
+    ) -> None:
+        """anew: the inner state that lies on disk is not used. give_up: where several workers cannot go on.
 
         Raises WorkloadError, or whatever importing and building the user's code raises.
         """
         torch.set_num_threads(call.threads)
         self._call = call
         self._source = source_digest(call.module)
-        self._workload = build_workload(call.module, json.loads(call.config))
-        self._schema = answers.schema_of(self._workload)
         self._anew = anew
+        self._give_up = give_up
+        self._team = Team(call, self._source)
+        try:
+            self._workload = build_workload(call.module, json.loads(call.config))
+            self._schema = answers.schema_of(self._workload)
+            self._team.take(self._workload)
+        except BaseException:
+            self._team.close()
+            raise
         self._kept: Kept | None = None
         self._defaults = Defaults()
         self._fresh = True
+
+    @property
+    def workers(self) -> int:
+        return self._team.size
+
+    def close(self) -> None:
+        """Ends the other workers, where there are any."""
+        self._team.close()
 
     def info(self) -> WorkloadInfo:
         kind, descriptor, root = answers.data_of(self._workload)
@@ -95,9 +117,11 @@ class Session:
             kept.inner.enter(job.height)
         samples = leased_samples(job, self._workload.train_samples)
         lease = Lease(samples, job.progress.steps, job.seed, pause)
-        with leased(self._workload.pipeline, lease):
-            trained = answers.trained_of(self._workload.train(lease), len(samples))
         output = Output(Path(os.fsdecode(call.output)), Path(os.fsdecode(call.base)), own)
+        turn = Turn(job, (own or output.path.parent) / MEETING, self._give_up)
+        with leased(self._workload.pipeline, lease):
+            answer = self._team.train(self._workload, lease, turn)
+        trained = answers.trained_of(answer, len(samples))
         end = self._state(self._workload)
         manifest = write(output, job, self._schema, end, start)
         if job.remember:

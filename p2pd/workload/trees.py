@@ -34,13 +34,12 @@ def write_tree(path: Path, tree: Tree) -> Manifest:
         WorkloadError: a part of it is of a type that no file holds; the message says where.
         StoreError: the disk is full or failing.
     """
-    packing = _Packing()
-    plain = encode(packing.plain(tree, ""))
-    arrays: list[Stored] = [to_numpy(tensor) for tensor in packing.tensors]
+    plain, tensors = packed(tree)
+    arrays: list[Stored] = [to_numpy(tensor) for tensor in tensors]
     arrays.append(np.frombuffer(plain, np.uint8))
     specs = [
         TensorSpec(_name(number), DTYPE_NAMES[tensor.dtype], tuple(tensor.shape), False)
-        for number, tensor in enumerate(packing.tensors)
+        for number, tensor in enumerate(tensors)
     ]
     schema = Schema((*specs, TensorSpec(TREE, "U8", (len(plain),), False)))
     with ArtifactWriter(path, ArtifactKind.UPDATE, schema) as writer:
@@ -60,6 +59,25 @@ def read_tree(file: TensorFile) -> Tree:
         raise RemoteError("it holds no tree")
     data = file.stored(len(specs) - 1).tobytes()
     tensors = [to_torch(file.stored(n), spec).clone() for n, spec in enumerate(specs[:-1])]
+    return grown(data, tensors)
+
+
+def packed(tree: Tree) -> tuple[bytes, list[torch.Tensor]]:
+    """All but the tensors, and these, as they are.
+
+    Raises:
+        WorkloadError: as write_tree.
+    """
+    packing = _Packing()
+    return encode(packing.plain(tree, "")), packing.tensors
+
+
+def grown(data: bytes, tensors: list[torch.Tensor]) -> Tree:
+    """The tree that was packed.
+
+    Raises:
+        RemoteError: it is none.
+    """
     return _grown(decode_plain(data, limit_bytes=len(data)), tensors)
 
 

@@ -32,6 +32,7 @@ class Machine:
     parts: tuple[Part, ...] = ()
     home: Path | None = None
     limit: int | None = None
+    power: str | int | tuple[str, ...] = "wind"
 
     def __post_init__(self) -> None:
         if self.count < 0:
@@ -78,6 +79,7 @@ def test_a_file_becomes_dataclasses(tmp_path: Path) -> None:
         tags = ["a", "b"]
         home = "../home"
         limit = 7
+        power = ["wind", "water"]
         parts = [{label = "wheel"}, {label = "axle", weight = 2.5}]
         [[spares]]
         label = "belt"
@@ -93,6 +95,7 @@ def test_a_file_becomes_dataclasses(tmp_path: Path) -> None:
             parts=(Part(label="wheel"), Part(label="axle", weight=2.5)),
             home=(tmp_path / "../home").resolve(),
             limit=7,
+            power=("wind", "water"),
         ),
         "place": Place(),
         "spares": (Part(label="belt"),),
@@ -187,6 +190,11 @@ def test_a_wrong_table_or_key_is_told(tmp_path: Path, text: str, said: str) -> N
         ("parts = [\n{label = 1}]", ":4: machine.parts[0].label: must be text, got 1"),
         ("parts = [3]", ":3: machine.parts[0]: must be a table, got 3"),
         ("tags = {}", ":3: machine.tags: must be a list, each item text, got a table"),
+        (
+            "power = 0.5",
+            ":3: machine.power: must be text or a whole number or a list, each item text, got 0.5",
+        ),
+        ("power = [1]", ":3: machine.power[0]: must be text, got 1"),
         ("street = 1", ":3: machine.street: this key belongs in [place]"),
         ("nunber = 1", ":3: machine.nunber: unknown key; did you mean place.number?"),
     ],
@@ -311,7 +319,7 @@ def test_a_flag_without_a_key_is_a_bug() -> None:
         load(None, TABLES, [Override("--x", "machine", "x", 1)])
 
 
-@pytest.mark.parametrize("hint", [bytes, dict[str, int], tuple[int, int], int | str, list[str]])
+@pytest.mark.parametrize("hint", [bytes, dict[str, int], tuple[int, int], int | bytes, list[str]])
 def test_a_setting_of_a_type_that_cannot_be_loaded_is_a_bug(hint: object) -> None:
     with pytest.raises(LocalError, match="cannot be loaded"):
         kind_of(hint)
@@ -329,6 +337,7 @@ MACHINES = st.builds(
     parts=st.lists(PARTS, max_size=3).map(tuple),
     home=st.none() | st.just(Path("/somewhere/else")),
     limit=st.none() | st.integers(-(2**62) + 1, 2**62 - 1),
+    power=TEXT | st.integers(-(2**62) + 1, 2**62 - 1) | st.lists(TEXT).map(tuple),
 )
 
 

@@ -58,6 +58,19 @@ def test_each_key_is_explained(kind: type) -> None:
         ("worker", "train_s", -1.5, "must not be negative, got -1.5"),
         ("worker", "evaluate_s", 0.0, "must be positive, got 0"),
         ("worker", "memory_bytes", -1, "must not be negative, got -1"),
+        (
+            "trainer",
+            "devices",
+            "gpu",
+            "must be \"auto\", a list, or a number of processes, got 'gpu'",
+        ),
+        ("trainer", "devices", 0, "must be 1 to 1024, got 0"),
+        ("trainer", "devices", (), "must not be empty"),
+        ("trainer", "devices", True, "must be text or a whole number or a list, each item text"),
+        ("trainer", "strategy", "fsdp", "must be one of auto, single, multi, ddp, got 'fsdp'"),
+        ("trainer", "elsewhere", 1, "needs listen: the address that they come to"),
+        ("trainer", "listen", "127.0.0.1:0", "needs elsewhere: how many workers come there"),
+        ("trainer", "elsewhere", -1, "must be 0 to 1024, got -1"),
     ],
 )
 def test_an_impossible_value_is_refused_by_its_key(

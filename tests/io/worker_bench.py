@@ -53,7 +53,7 @@ class Shelf:
 
 
 class Scene:
-    def __init__(self, root: Path, **changes: float | str) -> None:
+    def __init__(self, root: Path, **changes: object) -> None:
         self.shelf = Shelf(root)
         self.lines: list[str] = []
         self._came = trio.Event()

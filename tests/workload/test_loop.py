@@ -33,7 +33,7 @@ def batches(*sizes: int) -> list[Batch]:
     values, targets = inputs()
     ends = [sum(sizes[: place + 1]) for place in range(len(sizes))]
     parts = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
-    return [Batch((values[part], targets[part]), part.stop - part.start) for part in parts]
+    return [Batch((values[part], targets[part]), *[part.stop - part.start] * 2) for part in parts]
 
 
 def model() -> nn.Module:
@@ -200,7 +200,7 @@ def test_a_step_of_ones_own_takes_dicts() -> None:
     plain, own = learner(), learner(step=step)
     run(plain, batches(12))
     values, targets = batches(12)[0].content
-    run(own, [Batch({"pixels": values, "label": targets}, 12)])
+    run(own, [Batch({"pixels": values, "label": targets}, 12, 12)])
     assert torch.equal(weights(plain), weights(own))
 
 

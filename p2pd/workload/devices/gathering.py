@@ -1,0 +1,82 @@
+"""Workers on other machines, as they come to the main one. Units: seconds.
+
+Only over a network whose hosts are trusted: who comes is taken, as torch.distributed itself does it.
+"""
+
+import select
+import socket
+from collections.abc import Iterator
+
+from p2pd.core.encoding import decode
+from p2pd.errors import RemoteError, WorkloadError
+from p2pd.tensors.frames import read_frame
+from p2pd.workload.devices.crew import Fellow
+from p2pd.workload.devices.messages import Hello
+from p2pd.workload.protocol import Devices
+
+HELLO_BYTES = 64
+HELLO_S = 5.0
+"""How long one that has connected may take to say who it is."""
+KEEP_ALIVE = {"TCP_KEEPIDLE": 3, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 4}
+"""A machine that is gone without a word is found out in seven seconds; where these are known."""
+
+
+def gathered(devices: Devices, first: int) -> Iterator[tuple[Fellow, bool]]:
+    """The workers from elsewhere in the order of their ranks, and whether each is on a GPU. Waits until all have come.
+
+    Raises:
+        WorkloadError: they cannot be waited for here, or two come with one number.
+    """
+    host, _, port = devices.listen.rpartition(":")
+    try:
+        server = socket.create_server(
+            (host.strip("[]"), int(port)),
+            family=socket.AF_INET6 if host.startswith("[") else socket.AF_INET,
+        )
+    except OSError as error:
+        raise WorkloadError(
+            f"trainer.listen {devices.listen}: {error.strerror}: name an address of this machine"
+        ) from error
+    with server:
+        at = f"{host}:{server.getsockname()[1]}"
+        print(f"waiting at {at} for {devices.elsewhere} workers on other machines")  # noqa: T201
+        come: dict[int, tuple[socket.socket, bool]] = {}
+        while len(come) < devices.elsewhere:
+            link, _ = server.accept()
+            hello = _hello_of(link)
+            if hello is None:
+                link.close()
+                continue
+            if not 0 <= hello.number < devices.elsewhere or hello.number in come:
+                raise WorkloadError(
+                    f"a worker on another machine came as number {hello.number}, and trainer.elsewhere"
+                    f" is {devices.elsewhere}: start each once, by torchrun with so many processes"
+                )
+            come[hello.number] = link, hello.on_gpu
+    for number in sorted(come):
+        link, on_gpu = come[number]
+        yield Fellow(first + number, link, None), on_gpu
+
+
+def host_of(address: str) -> str:
+    return address.rpartition(":")[0].strip("[]")
+
+
+def keep_alive(link: socket.socket) -> None:
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEP_ALIVE.items():
+        option = vars(socket).get(name)
+        if option is not None:
+            link.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def _hello_of(link: socket.socket) -> Hello | None:
+    """None: something else has connected."""
+    try:
+        if not select.select([link], [], [], HELLO_S)[0]:
+            return None
+        data = read_frame(link.fileno(), HELLO_BYTES)
+        keep_alive(link)
+        return None if data is None else decode(Hello, data, limit_bytes=HELLO_BYTES)
+    except (OSError, RemoteError):
+        return None
