@@ -74,6 +74,7 @@ def cases(mnist: Path) -> Iterator[Case]:
                     ahead = replace(plain, schedule=ScheduleSettings(lookahead=1))
                     yield Case(f"{task.name}-{trainers}-ahead-seed{seed}", ahead, central=False)
     yield from peers(mnist)
+    yield from demos()
 
 
 def peers(mnist: Path) -> Iterator[Case]:
@@ -92,6 +93,17 @@ def peers(mnist: Path) -> Iterator[Case]:
             merge=MergeSettings(rule="mean"),
         )
         yield Case(f"peers-{model}", course, central=False)
+
+
+def demos() -> Iterator[Case]:
+    """What `p2pd demo --trainers 4 --windows 14` trains on real daemons."""
+    lease = -(-1437 // (16 * AHEAD))
+    schedule = ScheduleSettings(shard_samples=16, lease_shards=lease, max_lease_shards=lease)
+    for seed in SEEDS:
+        course = Course(
+            workload=DIGITS, trainers=4, validators=3, heads=14, schedule=schedule, seed=seed
+        )
+        yield Case(f"demo-seed{seed}", course, central=False)
 
 
 def run(case: Case, results: Path) -> None:
