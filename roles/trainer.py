@@ -7,13 +7,14 @@ import trio
 
 from p2pd.core.decision import PlanState
 from p2pd.core.ids import DecisionId, peer_id
+from p2pd.core.lease_data import BringData, DataBrought
 from p2pd.core.seldom import Seldom
 from p2pd.core.trainer import Abandon, Effect, Event, FetchBase, Train, Trained, Trainer
 from p2pd.core.validator.events import Fetched, Publish
 from p2pd.core.voting.exchange import Inventory
 from p2pd.core.wording import counted
 from p2pd.core.work import MILLION, TrainJob, TrainResult
-from p2pd.errors import StoreError, WorkloadError
+from p2pd.errors import RemoteError, StoreError, UnreachableError, WorkloadError
 from p2pd.ports import Role, RoleView, Services
 from roles import jobs
 
@@ -30,6 +31,8 @@ class TrainerRole:
             services.setting, peer_id(services.key), services.sign, services.decision
         )
         self._training = trio.CancelScope()
+        self._bringing: dict[int, trio.CancelScope] = {}
+        """The data of each lease, by its height."""
         self._told = Seldom(TOLD_EVERY_S)
 
     def start(self, now_s: float) -> list[Effect]:
@@ -52,20 +55,41 @@ class TrainerRole:
         return self._machine.leave()
 
     def is_job(self, effect: object) -> bool:
-        return isinstance(effect, FetchBase | Train)
+        return isinstance(effect, FetchBase | BringData | Train)
 
     async def carry_out(self, effect: object) -> Event | None:
         match effect:
             case Publish(signed=signed):
                 await self._services.publish(signed)
             case Abandon():
-                self._training.cancel()
+                for scope in (self._training, *self._bringing.values()):
+                    scope.cancel()
             case FetchBase(artifact=artifact):
                 return Fetched(artifact, await jobs.fetch_head(self._services, artifact))
+            case BringData():
+                return await self._bring(effect)
             case Train(job=job):
                 return await self._train(job)
             case _:
                 raise AssertionError(f"a trainer has no effect {effect}")
+        return None
+
+    async def _bring(self, job: BringData) -> DataBrought | None:
+        height = job.height
+        with trio.CancelScope() as scope:
+            self._bringing[height] = scope
+            try:
+                await self._services.bring_data(height, job.shards)
+            except (UnreachableError, RemoteError) as error:
+                log.warning("height %d has no data: %s", height, error)
+                return DataBrought(job, str(error))
+            except StoreError as error:  # which file it is is nobody else's business
+                log.warning("height %d has no data: %s", height, error)
+                return DataBrought(job, "there is no room for its data, or it failed")
+            finally:
+                if self._bringing.get(height) is scope:
+                    del self._bringing[height]
+            return DataBrought(job, "")
         return None
 
     async def _train(self, job: TrainJob) -> Trained | None:
@@ -123,6 +147,8 @@ class TrainerRole:
             doing = "trained" if task.result else "training"
             return RoleView(f"{doing} {counted(len(task.shards), 'microshard')} ahead", None)
         doing = "training" if machine.training else "fetching the head for"
+        if task is not None and task.base_here and not task.data_here:
+            doing = "bringing the data of"
         return RoleView(f"{doing} {counted(lease.samples, 'sample')}", None)
 
     def _waiting(self) -> str:

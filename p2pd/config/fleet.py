@@ -47,6 +47,8 @@ class FleetNode:
     """Left out: nodes/NAME in the directory of the fleet."""
     threads: int | None = None
     """CPU threads of its worker. Left out: as the fleet says."""
+    data: Path | None = None
+    """Directory that p2pd data shard wrote: this node gives the data set in it to all others."""
 
     def __post_init__(self) -> None:
         if NAME.fullmatch(self.name) is None:

@@ -94,6 +94,19 @@ class StoreSettings:
         _refuse_negative(self)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DataSettings:
+    serve: Path | None = None
+    """Directory that p2pd data shard wrote, or a copy of it. Its data set is given to all other
+    nodes, and read from here."""
+    quota_bytes: int = 10 * 10**9
+    """Most that fetched files of data sets may take of store.quota_bytes; 0 for all of it. What the
+    current lease and the next one need stays; of the rest the least recently used go first."""
+
+    def __post_init__(self) -> None:
+        _refuse_negative(self)
+
+
 SHARE_LEAST = 0.01
 """Of a trainer's time: with less no lease would be done in time."""
 THREADS_MOST = 1024
@@ -200,13 +213,16 @@ NODE_TABLES: Mapping[str, type] = {
     "log": LogSettings,
     "network": NetworkSettings,
     "store": StoreSettings,
+    "data": DataSettings,
     "worker": WorkerLimits,
     "trainer": TrainerSettings,
     "experiment": ExperimentSettings,
 }
 
 
-def _refuse_negative(settings: NetworkSettings | StoreSettings | WorkerLimits) -> None:
+def _refuse_negative(
+    settings: NetworkSettings | StoreSettings | DataSettings | WorkerLimits,
+) -> None:
     for field in fields(settings):
         value = getattr(settings, field.name)
         if isinstance(value, int | float) and value < 0:

@@ -11,6 +11,7 @@ from p2pd.core.backoff import DOUBLINGS_MAX
 from p2pd.core.decision import Decision, Lease, PlanState
 from p2pd.core.derive import Setting
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId
+from p2pd.core.lease_data import BringData, DataBrought
 from p2pd.core.messages import Beacon, Leave, Release, Service, Update
 from p2pd.core.signed import Signed
 from p2pd.core.validator.events import Adopted, Fetched, ObjectSeen, Publish
@@ -18,7 +19,7 @@ from p2pd.core.voting.rules import Sign
 from p2pd.core.work import TrainJob, TrainResult
 
 REST_S, REST_MOST_S = 5.0, 300.0
-"""After the second failure of its workload in a row, and at most; it doubles with each further one."""
+"""After the second failure in a row, of its workload or to get its data, and at most; each further one doubles it."""
 REMEMBERED = 2
 """Of so many last leases a worker keeps the steps: with lookahead no more are undecided at a time."""
 
@@ -49,7 +50,7 @@ class Train:
 
 @dataclass(frozen=True, slots=True)
 class Abandon:
-    """Stop training: the lease is over, or somebody else's."""
+    """Stop training, and what is done for it: the lease is over, or somebody else's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,8 @@ class Resumed:
     pass
 
 
-Event = ObjectSeen | Adopted | Fetched | Trained | Paused | Resumed
-Effect = Publish | FetchBase | Train | Abandon
+Event = ObjectSeen | Adopted | Fetched | DataBrought | Trained | Paused | Resumed
+Effect = Publish | FetchBase | BringData | Train | Abandon
 
 
 @dataclass(slots=True)
@@ -79,6 +80,8 @@ class Task:
     plan: DecisionId | None
     """The decision that dealt it; None while it is only reserved."""
     job: TrainJob
+    base_here: bool = False
+    data_here: bool = False
     started: bool = False
     result: TrainResult | None = None
 
@@ -157,6 +160,8 @@ class Trainer:
                 self._on_adopted(decision)
             case Fetched(artifact=artifact, here=here):
                 self._on_base(artifact, here)
+            case DataBrought():
+                self._on_data(event)
             case Trained():
                 self._on_trained(event)
             case Paused(why=why):
@@ -187,9 +192,7 @@ class Trainer:
         before, self.paused = self.paused, why
         if before:
             return
-        if self.training:
-            self.out.append(Abandon())
-        self.task = None
+        self._drop_task()
         self._say_leave()
 
     def _on_resumed(self) -> None:
@@ -231,10 +234,13 @@ class Trainer:
         self.previous, self.tried = decision, False
         self.undecided = {h: base for h, base in self.undecided.items() if self._is_open(h)}
         if self.task is not None and not self._is_wanted(self.task):
-            if self.training:
-                self.out.append(Abandon())
-            self.task = None
+            self._drop_task()
         self._enter()
+
+    def _drop_task(self) -> None:
+        if self.task is not None and self.task.result is None:
+            self.out.append(Abandon())
+        self.task = None
 
     def _is_open(self, height: int) -> bool:
         """Whether an own update for the plan of a height may still be decided."""
@@ -285,19 +291,39 @@ class Trainer:
         else:
             return
         if self.resting:
-            self._fail(self.task, f"resting: its workload failed {self.failures} times in a row")
-        else:
-            self.out.append(FetchBase(plan.base))
+            self._fail(self.task, f"resting: it failed {self.failures} times in a row")
+            return
+        self.out.append(FetchBase(plan.base))
+        if not self.task.data_here:
+            self.out.append(BringData(self.task.height, self.task.shards))
 
     def _on_base(self, artifact: ArtifactId, here: bool) -> None:
         task = self.task
         if task is None or artifact != task.base or task.started:
             return
-        if not here:
+        if here:
+            task.base_here = True
+            self._train_if_ready(task)
+        else:
             self._fail(task, "the base head could not be fetched")
+
+    def _on_data(self, event: DataBrought) -> None:
+        task = self.task
+        if task is None or task.started or event.job != BringData(task.height, task.shards):
+            return  # in advance, for a lease that is over, or once more
+        if event.why:
+            self._rest()
+            self._fail(task, event.why)
             return
-        task.started = True
-        self.out.append(Train(task.job))
+        task.data_here = True
+        self._train_if_ready(task)
+        if task.plan is not None and (lease := self.lease) is not None and lease.reserved:
+            self.out.append(BringData(task.height + 1, lease.reserved))
+
+    def _train_if_ready(self, task: Task) -> None:
+        if task.base_here and task.data_here:
+            task.started = True
+            self.out.append(Train(task.job))
 
     def _task(self, height: int, shards: tuple[int, ...], plan: DecisionId | None) -> Task:
         revision, state = self.setting.revision, self.previous.state
@@ -323,7 +349,7 @@ class Trainer:
             carry=tuple(carry),
             remember=REMEMBERED if schedule.lookahead else 0,
         )
-        return Task(height, shards, base, plan, job)
+        return Task(height, shards, base, plan, job, data_here=revision.data.shard_set is None)
 
     def _on_trained(self, event: Trained) -> None:
         task = self.task

@@ -128,6 +128,7 @@ def _start(fleet: Fleet, node: FleetNode, seeds: tuple[str, ...]) -> NodeProcess
                 listen=format_address("127.0.0.1", fleet.port(node)),
                 workload_path=settings.workload_path.absolute() if settings.workload_path else None,
                 threads=fleet.threads(node),
+                data=node.data.absolute() if node.data else None,
             )
         )
         if output.exists():

@@ -15,6 +15,7 @@ class NodeFile(TypedDict, total=False):
     listen: str
     workload_path: Path | None
     threads: int
+    data: Path | None
     datagram_bytes: int
 
 
@@ -29,6 +30,7 @@ def node_toml(**keys: Unpack[NodeFile]) -> str:
         "network": {"genesis": keys["genesis"], "seeds": list(keys.get("seeds", ()))},
         "overlay": overlay,
         "worker": {"threads": keys.get("threads", 1)},
+        "data": {"serve": data} if (data := keys.get("data")) is not None else {},
         "experiment": {key: value for key, value in experiment.items() if value is not None},
     }
     lines: list[str] = []

@@ -45,7 +45,9 @@ from p2pd.io.control import serve_control
 from p2pd.io.lock import DataDirectory
 from p2pd.io.math import MathConfig, MathProcess
 from p2pd.io.overlay import Identity, QuicTransport
+from p2pd.io.shelved import shelved
 from p2pd.io.worker import WorkerProcess, WorkerSettings
+from p2pd.node.data_files import OFFER
 from p2pd.node.discovery import Seed
 from p2pd.node.node import Node, Parts
 from p2pd.node.patience import Room
@@ -172,15 +174,16 @@ async def _run_node(given: Given, directory: DataDirectory, departure: Departure
         dice, health = Random(SystemRandom().getrandbits(64)), Health()
         lines = WorkerLines(workload_log.info, trio.current_time)
         supervision = Supervisor(health, dice)
-        blobs = FileBlobStore(
+        store = FileBlobStore(
             directory.blobs,
             config.store,
             on_damage=_damaged,
             on_room=Room(health, "store").say,
         )
-        math = await _math(stack, given, blobs)
+        blobs = shelved(store, config.data.serve)
+        math = await _math(stack, given, store)
         worker = await stack.enter_async_context(
-            _worker(given, directory, blobs, supervision, health, lines)
+            _worker(given, directory, store, supervision, health, lines)
         )
         transport = QuicTransport(
             config.overlay,
@@ -197,6 +200,8 @@ async def _run_node(given: Given, directory: DataDirectory, departure: Departure
             worker=worker,
             dice=dice,
             now_ms=lambda: time.time_ns() // 1_000_000,
+            data_quota_bytes=config.data.quota_bytes,
+            has_data=config.data.serve is not None,
             keep_every=config.store.keep_every,
             health=health,
             supervision=supervision,
@@ -206,7 +211,7 @@ async def _run_node(given: Given, directory: DataDirectory, departure: Departure
         if given.revision is not None:
             node.add(given.revision)
             if config.experiment.record is not None:
-                await import_head(config.experiment.record, given.revision.revision, blobs)
+                await import_head(config.experiment.record, given.revision.revision, store)
         departure.node = node
         await _serve_node(given, directory, node, transport, lines)
 
@@ -282,7 +287,8 @@ async def _check_workload(given: Given, node: Node) -> None:
         return
     with node.supervision.vital("workload"):
         try:
-            await node.worker.info()
+            (lane,) = node.lanes.values()
+            await lane.worker.info()
         except OtherWorkloadError:
             raise
         except WorkloadError as error:
@@ -303,7 +309,8 @@ def _has_seat(given: Given, peer: PeerId) -> bool:
 
 def _hello(given: Given, address: str) -> Hello:
     network = given.genesis.genesis.network
-    return Hello(PROTOCOL_VERSION, network, given.plugin.offers, address, "p2pd/0.1.0")
+    offers = (*given.plugin.offers, OFFER) if given.config.data.serve else given.plugin.offers
+    return Hello(PROTOCOL_VERSION, network, offers, address, "p2pd/0.1.0")
 
 
 def _damaged(artifact: ArtifactId, what: str) -> None:
@@ -340,6 +347,7 @@ async def _worker(
         module=workload.module,
         config=workload.config,
         paths=(experiment.workload_path,) if experiment.workload_path else (),
+        data=(directory.blobs, *([given.config.data.serve] if given.config.data.serve else [])),
         own=directory.trainer / given.revision.revision.id.hex(),
         threads=limits.threads,
         devices=_devices(given),

@@ -7,6 +7,7 @@ from typing import Any
 from p2pd.config.loading import Override, load
 from p2pd.config.node import (
     NODE_TABLES,
+    DataSettings,
     ExperimentSettings,
     LogSettings,
     NetworkSettings,
@@ -28,6 +29,7 @@ class NodeConfig:
         self.log: LogSettings = tables["log"]
         self.network: NetworkSettings = tables["network"]
         self.store: StoreSettings = tables["store"]
+        self.data: DataSettings = tables["data"]
         self.worker: WorkerLimits = tables["worker"]
         self.trainer: TrainerSettings = tables["trainer"]
         self.experiment: ExperimentSettings = tables["experiment"]

@@ -1,5 +1,6 @@
 """What the store knows of each artifact on its disk."""
 
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import trio
@@ -43,6 +44,34 @@ class Victim:
     size_bytes: int
     damaged: bool
     """The copy that was moved aside, not the artifact."""
+
+
+def collectable(
+    entries: Collection[Entry],
+    pinned: Container[ArtifactId],
+    damaged: Mapping[ArtifactId, int],
+) -> Iterator[Victim]:
+    """What may go, and in which order; entries are given oldest first."""
+    for artifact, size_bytes in damaged.items():
+        yield Victim(artifact, size_bytes, damaged=True)
+    free = [entry for entry in entries if entry.artifact not in pinned and not entry.turn.locked()]
+    for entry in free:
+        if entry.complete:
+            yield Victim(entry.artifact, entry.manifest.size_bytes, damaged=False)
+    for entry in free:
+        if not entry.complete and not entry.wanted:
+            yield Victim(entry.artifact, entry.manifest.size_bytes, damaged=False)
+
+
+def first_enough(free: Iterable[Victim], lacking: int) -> tuple[list[Victim], int]:
+    """As many as free so many bytes, and what all of them leave lacking; 0 or less where they are enough."""
+    victims: list[Victim] = []
+    for victim in free if lacking > 0 else ():
+        victims.append(victim)
+        lacking -= victim.size_bytes
+        if lacking <= 0:
+            break
+    return victims, lacking
 
 
 def is_lasting(manifest: Manifest) -> bool:

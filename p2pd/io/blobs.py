@@ -4,7 +4,7 @@ File work runs in threads, a few at a time. What decides about space is done by 
 """
 
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from p2pd.config.node import StoreSettings
 from p2pd.core.artifact import ArtifactKind, Manifest, manifest_of
 from p2pd.core.ids import ArtifactId, short
 from p2pd.errors import LocalError, NoRoomError, RemoteError, StoreError
-from p2pd.io.blob_entries import Entry, Victim, is_lasting
+from p2pd.io.blob_entries import Entry, Victim, collectable, first_enough, is_lasting
 from p2pd.io.blob_files import BlobFiles, Stamp, size_of
 from p2pd.io.chunk_cache import ChunkCache
 from p2pd.io.durable import TEMPORARY, free_bytes
@@ -103,6 +103,22 @@ class FileBlobStore:
             entry = self._entries.get(artifact)
             if entry is not None:
                 entry.wanted = False
+
+    def held(self, kind: ArtifactKind) -> tuple[Manifest, ...]:
+        entries = self._entries.values()
+        return tuple(entry.manifest for entry in entries if entry.manifest.kind is kind)
+
+    def touch(self, artifact: ArtifactId) -> None:
+        if self.has(artifact):
+            self._entries[artifact] = self._entries.pop(artifact)  # the youngest
+
+    async def drop(self, artifact: ArtifactId) -> bool:
+        async with self._room:
+            entry = self._entries.get(artifact)
+            if entry is None or artifact in self._pins or entry.turn.locked():
+                return False
+            await self._remove((Victim(artifact, entry.manifest.size_bytes, damaged=False),))
+        return True
 
     async def keep(self, artifact: ArtifactId) -> None:
         if KEPT not in self._pins.get(artifact, ()):
@@ -325,13 +341,8 @@ class FileBlobStore:
     async def _make_room(self, what: str, size_bytes: int, *, on_disk_bytes: int = 0) -> None:
         """Collects what it must, and nothing if that is not enough."""
         quota, disk = self._quota_lack(size_bytes), self._disk_lack(size_bytes - on_disk_bytes)
-        lacking = max(quota, disk)
-        victims: list[Victim] = []
-        for victim in self._collectable() if lacking > 0 else ():
-            if lacking <= 0:
-                break
-            victims.append(victim)
-            lacking -= victim.size_bytes
+        free = collectable(self._entries.values(), self._pins, self._damaged)
+        victims, lacking = first_enough(free, max(quota, disk))
         if lacking > 0:
             raise self._no_room(
                 size_bytes,
@@ -339,6 +350,9 @@ class FileBlobStore:
                 + ("raise store.quota_bytes" if quota >= disk else "free some disk space"),
             )
         self._found_room(size_bytes)
+        await self._remove(victims)
+
+    async def _remove(self, victims: Sequence[Victim]) -> None:
         for victim in victims:  # all at once: nobody may pin or read one while its files go
             owner: dict[ArtifactId, int] | dict[ArtifactId, Entry]
             owner = self._damaged if victim.damaged else self._entries
@@ -371,21 +385,6 @@ class FileBlobStore:
         promised += sum(size - size_of(path) for path, size in self._outputs.items())
         free = self._disk_free(self._directory)
         return promised + size_bytes + self._settings.reserve_bytes - free
-
-    def _collectable(self) -> Iterator[Victim]:
-        for artifact, size_bytes in self._damaged.items():
-            yield Victim(artifact, size_bytes, damaged=True)
-        free = [
-            entry
-            for entry in self._entries.values()
-            if entry.artifact not in self._pins and not entry.turn.locked()
-        ]
-        for entry in free:
-            if entry.complete:
-                yield Victim(entry.artifact, entry.manifest.size_bytes, damaged=False)
-        for entry in free:
-            if not entry.complete and not entry.wanted:
-                yield Victim(entry.artifact, entry.manifest.size_bytes, damaged=False)
 
     async def _blocking(self, function: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
         try:

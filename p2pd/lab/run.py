@@ -113,6 +113,8 @@ def _shape(course: Course) -> FleetShape:
 class TensorSubject:
     """Implements Subject: a real workload, its training and its merges."""
 
+    data = ()
+
     def __init__(self, course: Course, directory: Path) -> None:
         """directory is empty, and holds files of artifacts as long as the fleet runs."""
         self._course = course

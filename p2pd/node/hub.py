@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from p2pd.core.ids import PeerId
+from p2pd.node.data_files import DataFiles
 from p2pd.node.supervision import Supervision
 from p2pd.node.transfer import Transfer
 from p2pd.ports import BlobStore, Ledger, Math, Signer, Transport, Worker
@@ -16,6 +17,7 @@ class Hub(Protocol):
     transfer: Transfer
     math: Math
     worker: Worker
+    data: DataFiles
     private_seed: int
     keep_every: int
     paused: str

@@ -35,6 +35,7 @@ from p2pd.node.neighbours import Neighbours, is_for
 from p2pd.node.relays import Relays
 from p2pd.node.reports import Reports
 from p2pd.node.steps import HeightTimes, Step, Steps
+from p2pd.node.supplies import Supplies, supplied
 from p2pd.node.wanted import Wanted
 from p2pd.node.ways import ways_to
 from p2pd.ports import Link, Math, Role, RolePlugin, Worker
@@ -71,6 +72,9 @@ class Lane:
         self._hub = hub
         self._plugin = plugin
         self._heads = Heads(hub.blobs, setting.revision.id, hub.keep_every)
+        self._supplies = Supplies(hub.data, setting)
+        self.worker: Worker = supplied(hub.worker, self._supplies, setting)
+        self.bring_data = self._supplies.bring
         self._kept: set[ArtifactId] = set()
         """Pinned until the open height is adopted."""
         self._adopting = trio.Lock()
@@ -98,10 +102,6 @@ class Lane:
     @property
     def math(self) -> Math:
         return self._hub.math
-
-    @property
-    def worker(self) -> Worker:
-        return self._hub.worker
 
     @property
     def paused(self) -> str:
@@ -168,6 +168,7 @@ class Lane:
         self.forks.adopted(decision)
         self._relays.decided(decision.height)
         self._let_go()
+        self._supplies.decided(decision.height)
         self.private.clear()
         waited = self.pool.advance(decision)
         for signed in self.pool.held.values():  # of the window before: still to be decided

@@ -36,6 +36,7 @@ from p2pd.core.trainer import Paused, Resumed
 from p2pd.errors import RemoteError
 from p2pd.node.catch_up import RECORDS_BYTES
 from p2pd.node.conduct import FAULTS_MOST, Conduct, cost_of, cost_of_answer
+from p2pd.node.data_files import OFFER, DataFiles, Givers
 from p2pd.node.diary import Diary
 from p2pd.node.discovery import Discovery, DiscoverySettings, Seed
 from p2pd.node.lane import Lane
@@ -70,6 +71,10 @@ class Parts:
     """Wall clock, for peer records only."""
     keep_every: int = 0
     """Of so many promoted heads one is kept for good; 0 for none."""
+    data_quota_bytes: int = 0
+    """What fetched files of data sets may take in the store; 0 for all of it."""
+    has_data: bool = False
+    """It has whole data sets to give, and says so."""
     health: Health = field(default_factory=Health)
     supervision: Supervision = field(default_factory=Unsupervised)
 
@@ -105,7 +110,9 @@ class Node:
         secret = self.signer.sign(b"p2pd private samples" + genesis.network)
         self.private_seed = int.from_bytes(digest("private-seed", secret)[:8])
         settings = DiscoverySettings(
-            network=genesis.network, roles=plugin.offers, seeds=tuple(seeds)
+            network=genesis.network,
+            roles=(*plugin.offers, OFFER) if parts.has_data else plugin.offers,
+            seeds=tuple(seeds),
         )
         self.discovery = Discovery(
             parts.transport, self.ledger, parts.signer, parts.dice, parts.now_ms, settings
@@ -116,6 +123,9 @@ class Node:
             parts.dice,
             allowed=self._may_have,
             reach=self.discovery.reach,
+        )
+        self.data = DataFiles(
+            parts.blobs, self.transfer, parts.dice, self._givers, parts.data_quota_bytes
         )
         self.discovery.offended = self.transfer.offended = self.offended
 
@@ -294,6 +304,13 @@ class Node:
 
     def _link(self, peer: PeerId) -> Link | None:
         return next((link for link in self.transport.links() if link.peer == peer), None)
+
+    def _givers(self) -> Givers:
+        """Of files of data sets."""
+        links = self.transport.links()
+        named = {link.peer for link in links if OFFER in link.hello.roles}
+        known = {view.peer for view in self.discovery.known() if OFFER in view.record.roles}
+        return Givers(sorted(named | known), [link.peer for link in links])
 
     def _may_have(self, peer: PeerId, artifact: ArtifactId) -> bool:
         return all(lane.may_have(peer, artifact) for lane in self.lanes.values())

@@ -225,6 +225,18 @@ class BlobStore(Protocol):
 
     def unpin(self, artifact: ArtifactId, owner: str) -> None: ...
 
+    def held(self, kind: ArtifactKind) -> tuple[Manifest, ...]:
+        """Of all artifacts of a kind, complete or not; what goes first to make room comes first."""
+        ...
+
+    def touch(self, artifact: ArtifactId) -> None:
+        """It was used: others go before it to make room."""
+        ...
+
+    async def drop(self, artifact: ArtifactId) -> bool:
+        """Removes an artifact that nobody has pinned. False: there is none such."""
+        ...
+
     async def keep(self, artifact: ArtifactId) -> None:
         """Pins it for good, over restarts too, whether it is here yet or not."""
         ...

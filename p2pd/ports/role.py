@@ -95,6 +95,16 @@ class Services(Protocol):
         """How a head is made, one step after the other, of one that is here; none if it cannot be, or is here."""
         ...
 
+    async def bring_data(self, height: int, shards: tuple[int, ...]) -> None:
+        """Has the data of these microshards here for the lease of a height.
+
+        Raises:
+            UnreachableError: they did not come in time.
+            RemoteError: they are not what the revision says.
+            StoreError: there is no room for them.
+        """
+        ...
+
     def keep(self, artifact: ArtifactId) -> None:
         """Holds on to an artifact until the open height is adopted: who votes for it must serve it."""
         ...

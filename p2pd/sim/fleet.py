@@ -15,8 +15,10 @@ from p2pd.core.genesis import Genesis, Seat
 from p2pd.core.hello import PROTOCOL_VERSION, Hello
 from p2pd.core.ids import ObjectId, PeerId, peer_id
 from p2pd.core.revision import SignedRevision
+from p2pd.core.shards import SHARD_FORMAT
 from p2pd.core.signed import Signed
 from p2pd.core.voting.events import Defence
+from p2pd.node.data_files import OFFER
 from p2pd.node.discovery import Seed
 from p2pd.node.node import Node, Parts
 from p2pd.node.plugins import load_role
@@ -167,11 +169,15 @@ class SimFleet:
         revision = self.revision.revision
         if life.role_name == "seed" and not life.blobs.has(revision.head):
             await life.blobs.put(ArtifactKind.HEAD, revision.schema.id, self.subject.head)
+            for kind, data in self.subject.data:
+                await life.blobs.put(kind, SHARD_FORMAT, data)
         return self._node(life)
 
     def _node(self, life: Life) -> Node:
         role = role_of(ROLES[life.role_name])
-        hello = Hello(PROTOCOL_VERSION, self.genesis.network, role.offers, "", "sim")
+        has_data = life.role_name == "seed" and len(self.subject.data) > 0
+        offers = (*role.offers, OFFER) if has_data else role.offers
+        hello = Hello(PROTOCOL_VERSION, self.genesis.network, offers, "", "sim")
         transport = self.network.join(life.name, peer_id(life.signer.key), hello)
         life.power_off = transport.power_off
         path = f"{self.seed}/{life.name}/{life.lives}"
@@ -192,6 +198,7 @@ class SimFleet:
             worker=LyingWorker(worker, life.blobs, lie) if lie else worker,
             dice=Random(f"{path}/overlay"),
             now_ms=life.wall_ms,
+            has_data=has_data,
         )
         node = Node(parts, self.genesis, role, (Seed(SEED_ADDRESS),))
         chains = [chain for chain in self.chains if chain.is_served_by(life.name)]

@@ -270,6 +270,19 @@ class MemoryBlobs:
         if not owners:
             self._pins.pop(artifact, None)
 
+    def held(self, kind: ArtifactKind) -> tuple[Manifest, ...]:
+        return tuple(blob.manifest for blob in self._blobs.values() if blob.manifest.kind is kind)
+
+    def touch(self, artifact: ArtifactId) -> None:
+        if self.has(artifact):
+            self._blobs[artifact] = self._blobs.pop(artifact)
+
+    async def drop(self, artifact: ArtifactId) -> bool:
+        await trio.lowlevel.checkpoint()
+        if artifact in self._pins or artifact in self.kept:
+            return False
+        return self._blobs.pop(artifact, None) is not None
+
     def payload(self, artifact: ArtifactId) -> bytes:
         """All bytes of a complete artifact, for scripted work in place of tensors.
 

@@ -1,8 +1,10 @@
 """What a simulated fleet trains, and the devices of its nodes that do it: scripted, or whatever has their ports."""
 
+from collections.abc import Sequence
 from random import Random
 from typing import Protocol
 
+from p2pd.core.artifact import ArtifactKind
 from p2pd.core.encoding import encode
 from p2pd.core.genesis import Genesis
 from p2pd.core.revision import SignedRevision
@@ -23,6 +25,11 @@ class Subject(Protocol):
     @property
     def head(self) -> bytes:
         """The payload of the genesis head of all revisions."""
+        ...
+
+    @property
+    def data(self) -> Sequence[tuple[ArtifactKind, bytes]]:
+        """The files of its data set, where it comes with the leases: the seeds have them."""
         ...
 
     @property
@@ -47,6 +54,7 @@ class ScriptedSubject:
     """Four integers that walk towards a target: thousands of windows in minutes."""
 
     head = encode(scripted.START)
+    data = ()
     quota_bytes = 2**32
 
     def revision(

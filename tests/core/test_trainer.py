@@ -176,7 +176,7 @@ def test_who_rests_shows_no_presence_and_gives_back_what_it_is_dealt_at_once() -
     machine, now_s = failing(2)
     dealt = follow(machine.previous, choices(machine.previous, [], all_present(machine.previous)))
     effects = machine.handle(Adopted(dealt), now_s + 1)
-    assert said(effects) == [Release(dealt.id, "resting: its workload failed 2 times in a row")]
+    assert said(effects) == [Release(dealt.id, "resting: it failed 2 times in a row")]
     assert machine.next_deadline_s() == machine.rest_until_s
     assert machine.tick(machine.rest_until_s - 0.1) == []
     assert said(machine.tick(machine.rest_until_s)) == [Beacon(Service.TRAIN)]

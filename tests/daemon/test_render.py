@@ -21,6 +21,7 @@ def test_what_is_written_for_a_node_loads_as_what_was_meant(tmp_path: Path, name
             listen="127.0.0.1:0",
             workload_path=directory / "code",
             threads=2,
+            data=directory / "set",
             datagram_bytes=16_000,
         )
     )
@@ -34,6 +35,7 @@ def test_what_is_written_for_a_node_loads_as_what_was_meant(tmp_path: Path, name
     assert config.overlay.listen == "127.0.0.1:0"
     assert config.overlay.datagram_bytes == 16_000
     assert config.worker.threads == 2
+    assert config.data.serve == directory / "set"
 
 
 def test_what_is_not_given_is_not_written(tmp_path: Path) -> None:

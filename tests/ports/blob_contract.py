@@ -90,7 +90,27 @@ async def a_chunk_out_of_range_is_not_here(blobs: BlobStore) -> None:
     assert await blobs.read(artifact, -1) is None
 
 
+async def only_what_nobody_has_pinned_is_dropped(blobs: BlobStore) -> None:
+    first = await blobs.put(ArtifactKind.UPDATE, SCHEMA, b"first")
+    second = await blobs.put(ArtifactKind.UPDATE, SCHEMA, b"second")
+    manifest, _ = manifest_and_chunks()
+    assert [one.id for one in blobs.held(ArtifactKind.UPDATE)] == [first, second]
+    assert blobs.held(ArtifactKind.HEAD) == ()
+    blobs.touch(first)
+    assert [one.id for one in blobs.held(ArtifactKind.UPDATE)] == [second, first]
+    blobs.touch(manifest.id)  # not here: nothing happens
+    blobs.pin(first, "somebody")
+    assert [await blobs.drop(one) for one in (first, second, second)] == [False, True, False]
+    assert (blobs.has(first), blobs.has(second), blobs.manifest(second)) == (True, False, None)
+    assert await blobs.read(second, 0) is None
+    await blobs.begin(manifest)
+    assert manifest in blobs.held(ArtifactKind.UPDATE)
+    assert await blobs.drop(manifest.id)
+    assert blobs.manifest(manifest.id) is None
+
+
 CONTRACT = (
+    only_what_nobody_has_pinned_is_dropped,
     an_artifact_is_put_and_read_in_chunks,
     an_artifact_comes_in_chunks_in_any_order,
     bytes_that_are_not_the_chunk_are_refused,

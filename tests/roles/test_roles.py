@@ -89,6 +89,7 @@ class Desk:
     private_seed: int = 3
     error: P2pError | None = None
     here: bool = True
+    bring_data: Any = None
     ways: tuple[RebuildJob, ...] = ()
     asked: list[tuple[Any, ...]] = field(default_factory=list)
     kept: list[ArtifactId] = field(default_factory=list)

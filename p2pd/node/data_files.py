@@ -1,0 +1,179 @@
+"""Files of data sets on this node: brought from peers, pinned while they are needed, dropped when others need room.
+
+What is here of them has a share of the store for itself; in it the least recently used go first. Units: seconds, bytes.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+
+import trio
+
+from p2pd.core.artifact import ArtifactKind, Manifest
+from p2pd.core.backoff import backoff_s
+from p2pd.core.ids import ArtifactId, PeerId, short
+from p2pd.core.seldom import Seldom
+from p2pd.core.shards import SET_BYTES_MOST, SHARD_FORMAT, ShardSet, load_set
+from p2pd.errors import NoRoomError, P2pError, UnreachableError
+from p2pd.node.transfer import Transfer
+from p2pd.node.wanted import Wanted
+from p2pd.ports import BlobStore
+
+log = logging.getLogger("p2pd.data")
+
+OFFER = "data"
+"""What a node says in its hello and in its record that has whole data sets to give."""
+SETS = "data sets"
+"""Owner of the pins of manifests."""
+FILES_AT_A_TIME = 8
+PAUSE_BASE_S, PAUSE_MOST_S = 0.5, 15.0
+"""Before all are asked once more for a file that nobody gave."""
+TOLD_EVERY_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Givers:
+    """Whom to ask."""
+
+    named: Sequence[PeerId]
+    """Those who say that they have data."""
+    linked: Sequence[PeerId]
+
+
+class DataFiles:
+    def __init__(
+        self,
+        blobs: BlobStore,
+        transfer: Transfer,
+        dice: Random,
+        givers: Callable[[], Givers],
+        quota_bytes: int,
+    ) -> None:
+        """quota_bytes: what fetched files may take; 0 for all that the store has."""
+        self.last_failure = "nobody was asked yet"
+        self._blobs = blobs
+        self._transfer = transfer
+        self._dice = dice
+        self._givers = givers
+        self._quota_bytes = quota_bytes
+        self._room = trio.Lock()
+        self._sets: dict[ArtifactId, ShardSet] = {}
+        self._pinned: dict[str, tuple[ArtifactId, ...]] = {}
+        self._told = Seldom(TOLD_EVERY_S)
+
+    async def find(self, wanted: ArtifactId) -> ShardSet:
+        """The manifest of a set; brings it if it is not here, and tries until cancelled.
+
+        Raises:
+            RemoteError: what has this id is no set.
+            StoreError: there is no room for it.
+        """
+        found = self._sets.get(wanted)
+        if found is not None:
+            return found
+        self._blobs.pin(wanted, SETS)
+        if not await self._is_here(wanted):
+            kind = ArtifactKind.SHARD_SET
+            await self._bring(Wanted(wanted, kind, SHARD_FORMAT, SET_BYTES_MOST))
+        found = load_set(await self._payload(wanted), wanted)
+        self._sets[wanted] = found
+        return found
+
+    async def bring(self, files: Sequence[Manifest], owner: str) -> None:
+        """All of these files are here when this returns, and pinned until owner lets go. It tries until cancelled.
+
+        Raises:
+            RemoteError: an id names something else than the set says.
+            StoreError: there is no room for them.
+        """
+        self._pin(files, owner)
+        async with self._room:
+            await self._make_room(files)
+            missing = [one for one in files if not await self._is_here(one.id)]
+            for manifest in missing:
+                await self._blobs.begin(manifest)
+        todo, failures = iter(missing), list[P2pError]()
+        async with trio.open_nursery() as nursery:
+
+            async def bring_some() -> None:
+                try:
+                    await self._bring_each(todo)
+                except P2pError as error:
+                    failures.append(error)
+                    nursery.cancel_scope.cancel()
+
+            for _ in missing[:FILES_AT_A_TIME]:
+                nursery.start_soon(bring_some)
+        if failures:
+            raise failures[0]
+
+    def let_go(self, owner: str) -> None:
+        for artifact in self._pinned.pop(owner, ()):
+            self._blobs.unpin(artifact, owner)
+
+    def _pin(self, files: Sequence[Manifest], owner: str) -> None:
+        before = self._pinned.get(owner, ())
+        self._pinned[owner] = tuple(one.id for one in files)
+        for artifact in self._pinned[owner]:
+            self._blobs.pin(artifact, owner)
+        for artifact in set(before) - set(self._pinned[owner]):
+            self._blobs.unpin(artifact, owner)
+
+    async def _is_here(self, artifact: ArtifactId) -> bool:
+        if not self._blobs.has(artifact) or not await self._blobs.check(artifact):
+            return False
+        self._blobs.touch(artifact)
+        return True
+
+    async def _payload(self, artifact: ArtifactId) -> bytes:
+        manifest = self._blobs.manifest(artifact)
+        count = 0 if manifest is None else len(manifest.chunks)
+        return b"".join([await self._blobs.read(artifact, n) or b"" for n in range(count)])
+
+    async def _make_room(self, files: Sequence[Manifest]) -> None:
+        """Drops what it must, least recently used first."""
+        if not self._quota_bytes:
+            return
+        pinned = {artifact for pins in self._pinned.values() for artifact in pins}
+        new = {one.id: one for one in files if not self._blobs.has(one.id)}
+        held = [one for one in self._blobs.held(ArtifactKind.SHARD) if one.id not in new]
+        free = [one for one in held if one.id not in pinned]
+        lacking = _bytes_of((*held, *new.values())) - self._quota_bytes
+        if lacking > _bytes_of(free):
+            raise NoRoomError(
+                f"{len(files)} files of data take {_bytes_of(files)} bytes, and with what else is in"
+                f" use {lacking - _bytes_of(free)} more than data.quota_bytes: raise it, or lease less"
+            )
+        for one in free:
+            if lacking <= 0:
+                return
+            if await self._blobs.drop(one.id):
+                lacking -= one.size_bytes
+
+    async def _bring_each(self, todo: Iterator[Manifest]) -> None:
+        for one in todo:
+            await self._bring(Wanted(one.id, one.kind, one.schema, one.size_bytes))
+
+    async def _bring(self, wanted: Wanted) -> None:
+        failures = 0
+        while True:
+            givers = self._givers()
+            try:
+                await self._transfer.fetch(wanted, givers.named, others=givers.linked, rounds=1)
+            except UnreachableError as error:
+                self._failed(wanted.artifact, error)
+            else:
+                return
+            failures += 1
+            base_s, most_s = PAUSE_BASE_S, PAUSE_MOST_S
+            await trio.sleep(backoff_s(failures, self._dice, base_s=base_s, most_s=most_s))
+
+    def _failed(self, artifact: ArtifactId, error: UnreachableError) -> None:
+        self.last_failure = str(error)
+        if self._told.due(trio.current_time()) is not None:
+            log.warning("data %s do not come: %s: they are asked for again", short(artifact), error)
+
+
+def _bytes_of(files: Iterable[Manifest]) -> int:
+    return sum(one.size_bytes for one in files)
