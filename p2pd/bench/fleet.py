@@ -71,6 +71,7 @@ async def run_fleet(
     genesis = fleet.found(authority, min(QUORUM, shape.validators))
     await publish(
         PublishRequest(
+            examine=False,
             genesis=genesis,
             signers=(authority,),
             out=record,

@@ -61,6 +61,7 @@ COMMANDS = {
     "experiment": Command("experiment", "Publish or list revisions.", group=True),
     "data": Command("data", "Write a data set as shard files, or check them.", group=True),
     "heads": Command("heads", "List, show, verify or export certified heads.", group=True),
+    "workload": Command("workload", "Examine a workload.", group=True),
     "train": Command("train", "Train a workload alone, without a network."),
     "config": Command(
         "config", "Check a configuration, or show it as it takes effect.", group=True

@@ -8,7 +8,7 @@ import typer
 
 from p2pd.cli.inputs import parse_config, read_genesis, read_revision, read_signer
 from p2pd.cli.origin import Source, begun
-from p2pd.cli.output import AsJson, group, say, say_json
+from p2pd.cli.output import AsJson, group, say, say_json, warn
 from p2pd.cli.reading import revisions_in
 from p2pd.cli.revisions import cost_lines, overrides_of, published_json, revision_json
 from p2pd.cli.tables import print_table
@@ -83,6 +83,10 @@ Experiment = Annotated[
 ]
 Name = Annotated[str | None, typer.Option(metavar="NAME", help=f"Name of the revision.  {IN_FILE}")]
 
+Check = Annotated[
+    bool, typer.Option("--check/--no-check", help="Whether to examine the workload before.")
+]
+
 
 @app.command()
 def publish(  # noqa: PLR0913 - one parameter per option
@@ -102,9 +106,10 @@ def publish(  # noqa: PLR0913 - one parameter per option
     weights: Weights = None,
     after: After = None,
     data_dir: DataDir = None,
+    check: Check = True,
     in_json: AsJson = False,
 ) -> None:
-    """Build a workload, sign the revision, write its record and its first head."""
+    """Examine and build a workload, sign the revision, write its record and its first head."""
     options = {
         "workload": workload,
         "config": parse_config(config) if config else None,
@@ -123,6 +128,7 @@ def publish(  # noqa: PLR0913 - one parameter per option
             beginning=beginning,
             workload_paths=(workload_path,) if workload_path else (),
             data=tuple(data or ()),
+            examine=check,
             log=lambda line: typer.echo(f"workload: {line}", err=True),
             **tables,
         )
@@ -131,6 +137,8 @@ def publish(  # noqa: PLR0913 - one parameter per option
         say_json(published_json(published))
     else:
         say(*cost_lines(published))
+    for line in published.examined.warnings if published.examined else ():
+        warn(line)
 
 
 @app.command("list")

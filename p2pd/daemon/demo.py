@@ -167,6 +167,7 @@ class _Stage:
         shards = -(-DIGITS // SHARD_SAMPLES)
         lease = -(-shards // self.options.trainers)
         return PublishRequest(
+            examine=False,
             genesis=genesis,
             signers=(authority,),
             out=self.record,

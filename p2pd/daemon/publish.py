@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import trio
-
 from p2pd.config.node import StoreSettings
 from p2pd.core.artifact import Manifest
 from p2pd.core.codecs import check_head_codec, update_schema
@@ -36,8 +34,10 @@ from p2pd.core.work import (
     Schema,
     WorkloadInfo,
 )
+from p2pd.daemon.asking import asking
 from p2pd.daemon.beginning import AS_BUILT, Beginning, check_beginning, check_head
-from p2pd.errors import P2pError, UsageError
+from p2pd.daemon.examine import Examined, Lease, examine
+from p2pd.errors import UsageError
 from p2pd.io.blobs import FileBlobStore
 from p2pd.io.durable import TEMPORARY, exists, storing, sync_directory, write_durably
 from p2pd.io.worker import WorkerProcess, WorkerSettings
@@ -162,6 +162,8 @@ class PublishRequest:
     """Directories of shard files."""
     log: Callable[[str], None]
     """Gets each line that the workload prints."""
+    examine: bool = True
+    """Whether the workload is examined before anything is signed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +175,7 @@ class Published:
     head_file: Path
     evaluation: Evaluation | None
     """Of given weights, which the workload was made to show that it can use."""
+    examined: Examined | None
 
     @property
     def update_bytes(self) -> int:
@@ -204,7 +207,7 @@ def head_file_of(record_file: Path) -> Path:
 
 
 async def publish(request: PublishRequest) -> Published:
-    """Builds the workload, then writes the head and last the record. From the main thread.
+    """Examines and builds the workload, then writes the head and last the record. From the main thread.
 
     Raises:
         UsageError: the settings make no revision, too few signers, or a file is there already.
@@ -219,12 +222,13 @@ async def publish(request: PublishRequest) -> Published:
     ):
         settings = StoreSettings(quota_bytes=0, reserve_bytes=0)
         store = FileBlobStore(Path(directory) / "blobs", settings, on_damage=lambda *_: None)
+        examined = await _examine(request, store) if request.examine else None
         info, head, evaluation = await _build(request, store)
         signed = seal_revision(revision_of(request, info, head.id), request.signers)
         store.path(head.id).replace(head_file)
         sync_directory(head_file.parent)
         write_durably(request.out, encode(signed))
-    return Published(signed, info, head, request.out, head_file, evaluation)
+    return Published(signed, info, head, request.out, head_file, evaluation, examined)
 
 
 def _check(request: PublishRequest, head_file: Path) -> None:
@@ -276,28 +280,30 @@ Built = tuple[WorkloadInfo, Manifest, Evaluation | None]
 """The evaluation is that of given weights."""
 
 
+async def _examine(request: PublishRequest, store: FileBlobStore) -> Examined:
+    """Trains a newcomer's lease of the revision."""
+    times = request.schedule
+    lease = Lease(shards=times.lease_shards, shard_samples=times.shard_samples)
+    return await examine(_settings(request), store, request.log, lease)
+
+
 async def _build(request: PublishRequest, store: FileBlobStore) -> Built:
-    settings = WorkerSettings(
+    async def ask(worker: WorkerProcess) -> Built:
+        info = await worker.info()
+        head = store.manifest(await worker.initial(request.beginning.weights))
+        assert head is not None  # it has just been put there
+        return info, head, await _evaluate(request, worker, head.id)
+
+    return await asking(WorkerProcess(_settings(request), store, request.log), ask)
+
+
+def _settings(request: PublishRequest) -> WorkerSettings:
+    return WorkerSettings(
         module=request.revision.workload,
         config=request.revision.config,
         paths=request.workload_paths,
         data=request.data,
     )
-    worker = WorkerProcess(settings, store, request.log)
-    built: Built | P2pError
-    async with trio.open_nursery() as nursery:
-        await nursery.start(worker.run)
-        try:
-            info = await worker.info()
-            head = store.manifest(await worker.initial(request.beginning.weights))
-            assert head is not None  # it has just been put there
-            built = info, head, await _evaluate(request, worker, head.id)
-        except P2pError as error:
-            built = error  # raised outside of the nursery, which would wrap it
-        nursery.cancel_scope.cancel()
-    if isinstance(built, P2pError):
-        raise built
-    return built
 
 
 async def _evaluate(

@@ -40,6 +40,8 @@ from p2pd.workload.protocol import (
     EvaluateCall,
     Failure,
     InitialCall,
+    Look,
+    LookCall,
     Outcome,
     Request,
     TrainCall,
@@ -52,6 +54,7 @@ DEADLINES = {
     Call.INITIAL: "build_s",
     Call.TRAIN: "train_s",
     Call.EVALUATE: "evaluate_s",
+    Call.LOOK: "build_s",
 }
 """The settings that say how long each call may take."""
 FAILURE_CHARACTERS = 2000
@@ -143,6 +146,13 @@ class WorkerProcess:
             evaluation = _parse(Evaluation, body)
             _require_evaluation(evaluation, job, info)
             return evaluation
+
+    async def look(self, head: ArtifactId) -> Look:
+        """What the process sees of its workload, after an evaluation of head."""
+        async with self._lock:
+            await self._ready()
+            call = LookCall(os.fsencode(await self._files.sound(head)))
+            return _parse(Look, await self._call(Call.LOOK, call, self._settings.build_s))
 
     async def _ready(self) -> WorkloadInfo:
         """A process that has built the workload."""

@@ -131,6 +131,7 @@ class TensorSubject:
     ) -> SignedRevision:
         course, authority = self._course, SimSigner(seed, "authority")
         request = PublishRequest(
+            examine=False,
             genesis=genesis,
             signers=(authority,),
             out=self._shelf.directory / "unwritten",

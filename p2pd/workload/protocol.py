@@ -30,6 +30,8 @@ class Call(IntEnum):
     """EvaluateCall -> Evaluation"""
     CANCEL = 5
     """Why, in words; the number is that of the call that is no longer wanted."""
+    LOOK = 6
+    """LookCall -> Look"""
 
 
 DESCRIPTORS_LOST = 83
@@ -131,6 +133,28 @@ class Done:
 class EvaluateCall:
     job: EvaluateJob
     head: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LookCall:
+    head: bytes
+    """Which was evaluated last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What only the process itself can see of its workload."""
+
+    tied: tuple[tuple[str, ...], ...]
+    """Groups of names that are one tensor."""
+    changed: tuple[str, ...]
+    """What it left otherwise for all that follows in its process, in words."""
+    evaluation_moved: str
+    """A tensor that evaluation changed; empty where none is."""
+    load_missed: str
+    """A tensor that is not what was loaded into it; empty where none is."""
+    running: int
+    """Processes of its own that are there still."""
 
 
 @dataclass(frozen=True, slots=True)

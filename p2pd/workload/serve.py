@@ -34,6 +34,7 @@ from p2pd.workload.protocol import (
     EvaluateCall,
     Failure,
     InitialCall,
+    LookCall,
     Outcome,
     Request,
     TrainCall,
@@ -122,6 +123,8 @@ class Server:
                 done = self._session.train(decode(TrainCall, request.body), pause)
                 self._failures = 0
                 return done
+            case Call.LOOK:
+                return self._session.look(decode(LookCall, request.body))
             case _:
                 return self._session.evaluate(decode(EvaluateCall, request.body), pause)
 

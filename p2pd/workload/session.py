@@ -35,8 +35,18 @@ from p2pd.workload.devices.crew import GiveUp, end_process
 from p2pd.workload.devices.team import Team, Turn
 from p2pd.workload.heads import read_head, write_state
 from p2pd.workload.inner import InnerState
+from p2pd.workload.looking import first_difference, left_running, tied_names
 from p2pd.workload.pipelines import leased
-from p2pd.workload.protocol import BuildCall, Done, EvaluateCall, InitialCall, TrainCall
+from p2pd.workload.protocol import (
+    BuildCall,
+    Done,
+    EvaluateCall,
+    InitialCall,
+    Look,
+    LookCall,
+    TrainCall,
+)
+from p2pd.workload.seeding import seed_all
 from p2pd.workload.source import find_build, source_digest
 from p2pd.workload.state import require
 from p2pd.workload.updates import Output, write
@@ -68,6 +78,7 @@ class Session:
         self._source = source_digest(call.module)
         self._anew = anew
         self._give_up = give_up
+        before = Defaults()
         self._team = Team(call, self._source)
         try:
             self._workload = build_workload(call.module, json.loads(call.config))
@@ -76,6 +87,7 @@ class Session:
         except BaseException:
             self._team.close()
             raise
+        self._changed = [f"building leaves {change}" for change in before.changes()]
         self._kept: Kept | None = None
         self._defaults = Defaults()
         self._fresh = True
@@ -167,6 +179,22 @@ class Session:
             tuple(Figure(name, millionths(value)) for name, value in figures.items()),
         )
 
+    def look(self, call: LookCall) -> Look:
+        """To be called after evaluate, with the same head."""
+        head = read_head(Path(os.fsdecode(call.head)), self._schema)
+        moved = first_difference(self._state(self._workload), head)
+        # Into a state that is another one.
+        self._workload.load({name: torch.ones_like(tensor) for name, tensor in head.items()})
+        self._load(call.head)
+        missed = first_difference(self._state(self._workload), head)
+        return Look(
+            tied_names(self._workload.aliases()),
+            tuple(dict.fromkeys(self._changed)),
+            moved or "",
+            missed or "",
+            len(left_running()),
+        )
+
     def _state(self, workload: Workload) -> Mapping[str, torch.Tensor]:
         state = workload.state()
         require(state, self._schema)
@@ -175,7 +203,7 @@ class Session:
     def _load(self, path: bytes) -> Mapping[str, torch.Tensor]:
         """The tensors are mapped from the file, and hold as long as it does."""
         self._fresh = False
-        self._defaults.restore()
+        self._changed += [f"a call leaves {change}" for change in self._defaults.restore()]
         head = read_head(Path(os.fsdecode(path)), self._schema)
         self._workload.load(head)
         return head
@@ -188,7 +216,7 @@ def build_workload(module: str, config: dict[str, Any]) -> Workload:
         WorkloadError: build gave something else; or whatever the user's code raises.
     """
     build = find_build(module)
-    torch.manual_seed(int(config.get("seed", 0)))
+    seed_all(int(config.get("seed", 0)) % 2**64)
     workload = build(config)
     if not isinstance(workload, Workload):
         raise WorkloadError(

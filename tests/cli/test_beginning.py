@@ -222,7 +222,7 @@ def test_the_settings_of_a_revision_are_those_it_was_published_by(chain: Built) 
         assert given[name].keys() == keys_of(kind).keys() - {"name"}, "a new setting: give it here"
     tables = load(None, PUBLISH_TABLES, [Override("--name", "revision", "name", "r")], given)
     request = PublishRequest(
-        genesis=chain.setting.genesis, signers=(), out=Path("r"), log=print, **tables
+        examine=False, genesis=chain.setting.genesis, signers=(), out=Path("r"), log=print, **tables
     )
     info = WorkloadInfo(SCHEMA, 90, 90, "accuracy", True, bytes(32))
     revision = revision_of(request, info, chain.setting.revision.head)

@@ -45,13 +45,17 @@ def publish(lab: Path, *more: object) -> Ran:
     return p2pd(
         *("experiment", "publish", "--genesis", lab / "genesis.cbor", "--authority", lab / "node"),
         *("--workload", "tiny", "--workload-path", lab, "--study", "s", "--experiment", "e"),
-        *("--name", "r1", "--config", "classes=4", "--out", lab / "r1.revision.cbor", *more),
+        *("--name", "r1", "--config", "classes=4", "--out", lab / "r1.revision.cbor", "--no-check"),
+        *more,
     )
 
 
 def test_a_published_revision_is_signed_and_says_what_it_costs(lab: Path) -> None:
-    ran = publish(lab, "--set", "schedule.max_roster=5", "--set", "canary.accept=0.05", "--json")
+    (lab / "tiny.py").write_text("print('chatty')\n" + WORKLOAD)
+    words = ["--set", "schedule.max_roster=5", "--set", "canary.accept=0.05", "--json"]
+    ran = publish(lab, "--check", *words)
     assert ran.code == 0, ran.err
+    assert "p2pd: warning: it prints, 2 lines so far" in ran.err
     genesis = load_genesis((lab / "genesis.cbor").read_bytes()).genesis
     revision = load_revision((lab / "r1.revision.cbor").read_bytes(), genesis).revision
     assert ran.json["revision"] == revision.id.hex()
@@ -123,6 +127,14 @@ def test_what_makes_no_revision_is_refused_before_anything_is_built(
     ran = publish(lab, *more)
     assert ran.code == 2
     assert said in ran.err
+
+
+def test_nothing_is_signed_for_a_workload_that_fails_the_check(lab: Path) -> None:
+    (lab / "tiny.py").write_text(WORKLOAD.replace("optimizer)", "optimizer, loss=None)"))
+    ran = publish(lab, "--check")
+    assert ran.code == 1
+    assert "p2pd: TypeError: 'NoneType' object is not callable" in ran.err
+    assert not list(lab.glob("r1*"))
 
 
 def test_who_is_not_of_the_authority_cannot_publish(lab: Path) -> None:

@@ -65,6 +65,7 @@ async def build_revision(
 ) -> Built:
     genesis = _genesis(directory, ("validator1",), 1)
     request = PublishRequest(
+        examine=False,
         genesis=genesis,
         signers=(AUTHORITY,),
         out=directory / "digits.revision.cbor",

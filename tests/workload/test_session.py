@@ -1,7 +1,7 @@
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from p2pd.errors import WorkloadError
 from p2pd.io.shard_writer import Source, write_set
 from p2pd.tensors.files import TensorFile, write_artifact
 from p2pd.workload.places import data_in
-from p2pd.workload.protocol import BuildCall, Done, EvaluateCall, InitialCall, TrainCall
+from p2pd.workload.protocol import BuildCall, Done, EvaluateCall, InitialCall, LookCall, TrainCall
 from p2pd.workload.session import Session, leased_samples, millionths, private_samples
 
 BASE = ArtifactId(bytes(32))
@@ -132,6 +132,33 @@ def test_evaluation_is_repeatable_and_gives_each_private_sample(tmp_path: Path) 
     assert 0 <= first.metric <= 1_000_000
     assert other.private != first.private
     assert (other.metric, other.loss) == (first.metric, first.loss)
+
+
+def test_a_sound_workload_looks_so_and_what_it_leaves_behind_is_told(tmp_path: Path) -> None:
+    session = Session(DIGITS)
+    head = initial(session, tmp_path / "head")
+    session.evaluate(EvaluateCall(EvaluateJob(BASE, 7, 50), head), never)
+    found = session.look(LookCall(head))
+    assert (found.tied, found.changed) == ((), ())
+    assert (found.evaluation_moved, found.load_missed) == ("", "")
+    torch.set_num_threads(2)
+    assert session.look(LookCall(head)).changed == ("a call leaves 2 threads of torch",)
+    assert torch.get_num_threads() == 1
+
+
+def test_what_evaluation_moves_and_what_load_leaves_out_is_named(tmp_path: Path) -> None:
+    session = Session(DIGITS)
+    head = initial(session, tmp_path / "head")
+    workload = session._workload
+    workload.state()["2.bias"].data.add_(1)
+    assert session.look(LookCall(head)).evaluation_moved == "2.bias"
+    load = workload.load
+
+    def partly(state: Mapping[str, torch.Tensor]) -> None:
+        load({**state, "0.bias": torch.full_like(state["0.bias"], 7)})
+
+    workload.load = partly  # type: ignore[method-assign]
+    assert session.look(LookCall(head)).load_missed == "0.bias"
 
 
 def test_a_head_that_evaluates_to_no_number_is_not_finite(tmp_path: Path) -> None:

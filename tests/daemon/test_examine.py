@@ -1,0 +1,161 @@
+"""Workloads with faults, examined. Importing torch takes seconds: what ends no process shares one."""
+
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+import trio
+
+from p2pd.config.node import StoreSettings
+from p2pd.daemon.asking import asking
+from p2pd.daemon.examine import Lease, examine_alone, first_run
+from p2pd.errors import WorkloadError
+from p2pd.io.blobs import FileBlobStore
+from p2pd.io.worker import WorkerProcess, WorkerSettings
+
+T = TypeVar("T")
+LIMIT_S = 240
+LEASE = Lease(shards=2, shard_samples=16)
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="it watches processes the Linux way"
+)
+
+ODD = """
+import os
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.optim import SGD
+from torch.utils.data import DataLoader, TensorDataset
+
+from p2pd import Learner, from_loaders
+
+HOW = Path(__file__).with_name("how")
+print("imported")
+
+def build(config):
+    how = HOW.read_text()
+    if how == "library":
+        import no_such_library
+    if how == "well":
+        torch.set_default_dtype(torch.float64)
+    if how == "nothing":
+        return None
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 4), nn.Linear(4, 2))
+    if how == "well":
+        model[2].weight = nn.Parameter(torch.eye(4))
+        model[2].bias = model[0].bias
+    inputs = torch.randn(128, 3, generator=torch.Generator().manual_seed(1)).float()
+    data = TensorDataset(inputs, (inputs.sum(1) > 0).long())
+    steps = []
+
+    def step(net, batch):
+        how = HOW.read_text()
+        steps.append(1)
+        if len(steps) >= 7 and how == "seventh":
+            raise ValueError("no such luck in step 7")
+        if how == "words":
+            raise ValueError("Fehler: Größe passt nicht \\u2028 \\U0001f600")
+        if how == "memory":
+            steps.append(torch.ones(2**31, dtype=torch.uint8))
+        if how == "endless":
+            while True:
+                pass
+        if how == "exit":
+            os._exit(3)
+        if how == "well":
+            Path("notes.txt").write_text("mine")
+            if net.training and os.fork() == 0:
+                os._exit(0)
+        return functional.cross_entropy(net(batch[0].to(net[0].weight.dtype)), batch[1])
+
+    def score(net, batch):
+        if HOW.read_text() == "chance":
+            return float(torch.rand((), generator=CHANCE)), 1
+        if HOW.read_text() == "remembers":
+            net[1].num_batches_tracked.add_(1)
+        return float((net(batch[0].to(net[0].weight.dtype)).argmax(1) == batch[1]).sum()), len(batch[1])
+
+    learner = Learner(model, SGD(model.parameters(), lr=0.1), step=step)
+    loader = DataLoader(data, batch_size=4, shuffle=True)
+    return from_loaders(learner, loader, loader, metric=score)
+
+CHANCE = torch.Generator()
+"""
+
+
+class Bench:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        (directory / "odd_workload.py").write_text(ODD)
+        self.settings = WorkerSettings(
+            module="odd_workload",
+            paths=(directory,),
+            memory_bytes=2**32,
+            train_s=4.0,
+            grace_s=1.0,
+            rest_s=0.0,
+        )
+
+    def how(self, word: str) -> None:
+        (self.directory / "how").write_text(word)
+
+
+FAULTS = {
+    "library": r"^ModuleNotFoundError: .*no_such_library.* \(.*odd_workload\.py:\d+\)$",
+    "nothing": r"^build\(config\) of 'odd_workload' returned NoneType: return p2pd\.from_loaders",
+    "seventh": r"^ValueError: no such luck in step 7 \(.*odd_workload\.py:\d+\)$",
+    "words": r"^ValueError: Fehler: Größe passt nicht .*😀 \(.*odd_workload\.py:\d+\)$",
+    "memory": r"out of memory, it may hold 4\.3 GB .*odd_workload\.py:\d+\)$",
+    "chance": r"^one head evaluates to 0\.\d+ \(loss .*\), then to 0\.\d+ .*: switch off",
+    "remembers": r"^evaluate changes 1\.num_batches_tracked: after load",
+    "endless": r"^train passed its deadline of 4 s.*odd_workload\.py:\d+",
+    "exit": r"^the process of workload odd_workload ended with exit code 3",
+}
+
+
+def test_each_fault_is_one_clear_line(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    printed: list[str] = []
+
+    async def every(worker: WorkerProcess) -> None:
+        for fault, said in FAULTS.items():
+            bench.how(fault)
+            with pytest.raises(WorkloadError, match=said) as raised:
+                await first_run(worker, LEASE)
+            assert "\n" not in str(raised.value)
+
+    unbounded = StoreSettings(quota_bytes=0, reserve_bytes=0)
+    store = FileBlobStore(tmp_path / "blobs", unbounded, on_damage=lambda *_: None)
+    play(lambda: asking(WorkerProcess(bench.settings, store, printed.append), every))
+    assert printed.count("imported") == 2  # one process outlived all but the last two
+
+
+def test_what_harms_nothing_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(tmp_path)
+    bench.how("well")
+    monkeypatch.chdir(tmp_path)
+    found = play(lambda: examine_alone(bench.settings, lambda _: None, LEASE))
+    assert found.look.tied == (("0.bias", "2.bias"),)
+    assert found.same_head
+    assert found.same_update
+    lines = " | ".join(found.warnings)
+    assert "it prints, 2 lines so far" in lines
+    assert "the first is 'imported'" in lines
+    assert "notes.txt appeared in the directory" in lines
+    assert "of the processes that it starts are there after a call" in lines
+    assert "building leaves default dtype torch.float64" in lines
+    assert len(found.warnings) == 4
+
+
+def play(part: Callable[[], Awaitable[T]]) -> T:
+    async def main() -> T:
+        with trio.fail_after(LIMIT_S):
+            return await part()
+
+    return trio.run(main)
