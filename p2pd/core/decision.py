@@ -94,6 +94,8 @@ class Standing:
     """0..FULL: halved by each harmful verdict or wrong merge, healed by an eighth of what is missing."""
     quarantined_until: int
     """Height from which it may serve again; 0 for never quarantined."""
+    shard_us: int = 0
+    """What a microshard takes it, by its own word, smoothed; 0: not known."""
 
 
 @dataclass(frozen=True, slots=True)

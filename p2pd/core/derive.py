@@ -1,10 +1,9 @@
 """From the decision before, the choices and the merged tensors to the decision: the same bits everywhere."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from p2pd.core.dealing import Table, Waiting, deal, take_back
+from p2pd.core.dealing import Table, deal, take_back
 from p2pd.core.decision import (
     Decision,
     Header,
@@ -17,11 +16,12 @@ from p2pd.core.decision import (
 from p2pd.core.encoding import encode
 from p2pd.core.genesis import Genesis
 from p2pd.core.ids import ArtifactId, PeerId, TermId, UpdateId, digest, peer_id
+from p2pd.core.judging import judged, work_of
 from p2pd.core.leases import find_lease
 from p2pd.core.messages import Candidate, ChoiceKind, Choices, Service, accusation
 from p2pd.core.revision import Revision
 from p2pd.core.signed import Scope
-from p2pd.core.standing import HARMFUL, Conduct, may_serve, moved
+from p2pd.core.standing import may_serve
 from p2pd.core.voting.events import Defence
 from p2pd.core.voting.evidence import Evidence
 from p2pd.core.voting.members import Member, Members
@@ -205,11 +205,11 @@ def _state_after_window(
     outcome: Outcome,
 ) -> State:
     promoted = outcome is Outcome.PROMOTED and merged is not None
-    work = _work_of(setting, previous, choices, promoted=promoted)
+    work = work_of(setting, previous, choices, promoted=promoted)
     merge = None
     if job is not None:
         merge = LastMerge(previous.id, inputs_hash(job), previous.state.plan.reducers)
-    state = replace(_judge(setting, previous, choices, work), merge=merge)
+    state = replace(judged(setting, previous, choices, work), merge=merge)
     after = take_back(
         state, work.delivered, in_vain=True, late=work.delivered_late, waiting=work.waiting
     )
@@ -228,86 +228,6 @@ def _state_after_window(
     )
     exponents = merged.measured.exponents if merged.measured else None
     return replace(after, progress=progress, exponents=exponents)
-
-
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """What became of the leases that a decision decides."""
-
-    cohort: tuple[Candidate, ...]
-    """Of the plan."""
-    late_cohort: tuple[Candidate, ...]
-    """Of the plan before."""
-    counted: tuple[Candidate, ...]
-    delivered: frozenset[PeerId]
-    delivered_late: frozenset[PeerId]
-    waiting: Waiting | None
-    """Those of the plan of whom nothing was heard; only a promoted head lets them be late."""
-
-
-def _work_of(setting: Setting, previous: Decision, choices: Choices, *, promoted: bool) -> _Work:
-    plan = previous.state.plan
-    cohort: list[Candidate] = []
-    late: list[Candidate] = []
-    for candidate in choices.cohort:
-        dealt = find_lease(candidate.update, previous, setting.defences_off)
-        if dealt is not None:
-            (cohort if dealt.plan is plan else late).append(candidate)
-    waiting = None
-    if promoted and setting.revision.schedule.lookahead:
-        heard = {candidate.update.signer for candidate in cohort}
-        silent = frozenset(lease.peer for lease in plan.roster if lease.peer not in heard)
-        waiting = Waiting(silent, previous.id)
-    delivered = [one for one in cohort if promoted and one.verdict is Verdict.ACCEPTED]
-    delivered_late = [one for one in late if promoted and one.verdict is Verdict.ACCEPTED]
-    return _Work(
-        tuple(cohort),
-        tuple(late),
-        (*delivered, *delivered_late),
-        frozenset(PeerId(one.update.signer) for one in delivered),
-        frozenset(PeerId(one.update.signer) for one in delivered_late),
-        waiting,
-    )
-
-
-def _judge(setting: Setting, previous: Decision, choices: Choices, work: _Work) -> State:
-    """The state with standing moved, by what was late and then by the window itself."""
-    state, schedule, height = previous.state, setting.revision.schedule, previous.height + 1
-    if state.late is not None:
-        conduct = _conduct(state.late.plan, work.late_cohort, Conduct.LATE)
-        state = replace(state, standing=moved(state, conduct, schedule, height))
-    conduct = _conduct(state.plan, work.cohort, Conduct.DELIVERED)
-    for peer in work.waiting.peers if work.waiting else ():
-        del conduct[peer]
-    conduct.update(_wrong_merges(previous, choices))
-    return replace(state, standing=moved(state, conduct, schedule, height))
-
-
-def _conduct(
-    plan: Plan, cohort: tuple[Candidate, ...], delivered: Conduct
-) -> dict[PeerId, Conduct]:
-    conduct = {lease.peer: Conduct.MISSED for lease in plan.roster}
-    for candidate in cohort:
-        peer = PeerId(candidate.update.signer)
-        if candidate.verdict is Verdict.ACCEPTED:
-            conduct[peer] = delivered
-        elif candidate.verdict in HARMFUL:
-            conduct[peer] = Conduct.HARMFUL
-        elif candidate.verdict is Verdict.DISPUTED:
-            del conduct[peer]
-    return conduct
-
-
-def _wrong_merges(previous: Decision, choices: Choices) -> Mapping[PeerId, Conduct]:
-    """Reducers whose signed merge of the very inputs that were decided on has other bits."""
-    right = previous.state.merge
-    return {
-        PeerId(reduction.signer): Conduct.WRONG_MERGE
-        for reduction in choices.reductions
-        if right is not None
-        and reduction.content.inputs == right.inputs
-        and reduction.content.merged != previous.merged
-    }
 
 
 def _suspend(setting: Setting, state: State, evidence: tuple[Evidence, ...]) -> State:

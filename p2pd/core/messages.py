@@ -33,6 +33,9 @@ class Leave:
     """
 
 
+TOOK_MOST_MS = 100 * 86_400_000
+
+
 @dataclass(frozen=True, slots=True)
 class Update:
     """A trainer's candidate: the result of its lease in the plan of the scope's height."""
@@ -45,8 +48,13 @@ class Update:
     size_bytes: int
     samples: int
     steps: int
+    took_ms: int = 0
+    """From the plan, or from when it was begun ahead, until it was trained; 0: not said. Moves the length of its
+    author's next lease, and nothing else."""
 
     def __post_init__(self) -> None:
+        if not 0 <= self.took_ms <= TOOK_MOST_MS:
+            raise ValueError("a lease takes at most a hundred days")
         if not (0 < self.samples <= COUNT_MAX and 0 < self.steps <= COUNT_MAX):
             raise ValueError("an update has samples and steps")
         if self.size_bytes <= 0 or len(self.artifact) != ID_BYTES:

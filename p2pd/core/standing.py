@@ -6,6 +6,7 @@ from enum import Enum
 
 from p2pd.core.decision import Standing, State
 from p2pd.core.ids import PeerId
+from p2pd.core.pace import UNKNOWN, Paces, fitted, paced
 from p2pd.core.revision import Schedule
 from p2pd.core.work import FULL, Verdict
 
@@ -39,7 +40,11 @@ def may_serve(state: State, peer: PeerId, height: int) -> bool:
 
 
 def moved(
-    state: State, conduct: Mapping[PeerId, Conduct], schedule: Schedule, height: int
+    state: State,
+    conduct: Mapping[PeerId, Conduct],
+    schedule: Schedule,
+    height: int,
+    paces: Paces = UNKNOWN,
 ) -> tuple[Standing, ...]:
     """The standing rows after a window in which some peers showed some conduct."""
     rows = {row.peer: row for row in state.standing}
@@ -48,6 +53,8 @@ def moved(
         row = _judged(row, what, schedule)
         # A low score of old does not send back a peer that has served its time and does no harm.
         rows[peer] = _quarantined(row, height) if what in MISDEEDS else row
+    rows.update({peer: paced(rows[peer], said_us) for peer, said_us in paces.said.items()})
+    rows.update({row.peer: row for row in fitted(rows, paces, schedule.max_lease_shards)})
     return tuple(rows[peer] for peer in sorted(rows) if _worth_keeping(rows[peer]))
 
 

@@ -12,7 +12,7 @@ from p2pd.core.decision import Decision, Lease, PlanState
 from p2pd.core.derive import Setting
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId
 from p2pd.core.lease_data import BringData, DataBrought
-from p2pd.core.messages import Beacon, Leave, Release, Service, Update
+from p2pd.core.messages import TOOK_MOST_MS, Beacon, Leave, Release, Service, Update
 from p2pd.core.signed import Signed
 from p2pd.core.validator.events import Adopted, Fetched, ObjectSeen, Publish
 from p2pd.core.voting.rules import Sign
@@ -79,11 +79,14 @@ class Task:
     base: ArtifactId
     plan: DecisionId | None
     """The decision that dealt it; None while it is only reserved."""
+    begun_s: float
     job: TrainJob
     base_here: bool = False
     data_here: bool = False
     started: bool = False
     result: TrainResult | None = None
+    took_s: float = 0.0
+    """From when it was begun until it was trained."""
 
 
 @dataclass(slots=True)
@@ -349,7 +352,8 @@ class Trainer:
             carry=tuple(carry),
             remember=REMEMBERED if schedule.lookahead else 0,
         )
-        return Task(height, shards, base, plan, job, data_here=revision.data.shard_set is None)
+        begun_s, data_here = self.now_s, revision.data.shard_set is None
+        return Task(height, shards, base, plan, begun_s, job, data_here=data_here)
 
     def _on_trained(self, event: Trained) -> None:
         task = self.task
@@ -360,7 +364,7 @@ class Trainer:
             self._fail(task, event.why)
             return
         self.failures = 0
-        task.result = event.result
+        task.result, task.took_s = event.result, self.now_s - task.begun_s
         self._publish_if_ready()
         self._begin()
 
@@ -383,6 +387,7 @@ class Trainer:
             size_bytes=result.size_bytes,
             samples=result.samples,
             steps=result.steps,
+            took_ms=min(TOOK_MOST_MS, max(1, round(task.took_s * 1000))),
         )
         self.out.append(Publish(self.sign("update", self.setting.scope(task.height), update)))
         self.undecided[task.height] = task.base

@@ -51,6 +51,7 @@ from p2pd.core.voting.proposals import Proposal
 from p2pd.core.work import (
     FULL,
     MILLION,
+    Figure,
     Inspection,
     MergeJob,
     MergeRule,
@@ -138,7 +139,13 @@ def _special() -> dict[Any, SearchStrategy[Any]]:
             st.deferred(_backed_proposals),
         ),
         Evidence: st.deferred(_evidence),
-        Update: st.builds(Update, ids, ids, ids, counts, counts, counts),
+        Update: st.builds(Update, ids, ids, ids, counts, counts, counts, st.integers(0, 2**32)),
+        Report: st.builds(
+            Report, ids, ints, ints, ints,
+            st.dictionaries(names, st.integers(-(10**9), 10**9), max_size=3).map(
+                lambda named: tuple(Figure(*one) for one in named.items())
+            ),
+        ),
         Release: st.builds(Release, ids, st.text(max_size=30)),
         Candidate: st.deferred(
             lambda: st.builds(

@@ -9,7 +9,7 @@ from pathlib import Path
 import trio
 
 from p2pd.daemon.processes import last_line
-from tests.end_to_end.fleet_bench import Bench, Founded, Status, build_revision, found, until
+from tests.end_to_end.fleet_bench import Bench, Founded, build_revision, found, until
 from tests.faults.stated.seen import ROOT, Seen, all_run
 from tests.faults.stated.ways import BROKEN, EVALUATE, WAYS_FILE
 
@@ -24,7 +24,7 @@ SAID = {
     "end": r"ended with exit code 7",
     "loop": rf"train passed its deadline of 5 s after \d+ steps, in one step for \d+ s at .*{LINE}, and",
     "grow": r"MemoryError: out of memory, it may hold 4\.3 GB \(worker\.memory_bytes\): use smaller",
-    "share": r"/dev/shm has [\d.]+ k?B free of 1\.0 MB, and processes of a data loader pass batches",
+    "share": r"/dev/shm has [\d.]+ [kM]?B free of 1\.0 MB, and processes of a data loader pass batches",
     "fill": r"OSError: \[Errno 28\] No space left on device: .*free some space",
     "hang": rf"train passed its deadline of 5 s after \d+ steps, waiting for the data loader for \d+ s at .*{LINE}",
     "crash": rf"crashed \(SIGSEGV\) in native code at .*{LINE}",
@@ -120,17 +120,18 @@ async def _train(seen: Seen, bench: Bench, ways: Path) -> None:
 
 async def _shown(bench: Bench, name: str, words: str) -> str:
     """Waits until the status of a node says so of its workload, in one line."""
-    last: list[Status] = []
+    seen: dict[str, None] = {}
 
     async def there() -> bool:
-        last[:] = [(await bench.answers(name))["node"]]
-        lines = [line for line in last[0]["degraded"] if line.startswith("workload: ")]
+        degraded = (await bench.answers(name))["node"]["degraded"]
+        lines = [line for line in degraded if line.startswith("workload: ")]
+        seen.update(dict.fromkeys(lines))
         return any(re.search(words, line) and line.isprintable() for line in lines)
 
     try:
         await until(f"{name} says {words}", there, 40.0)
     except AssertionError:
-        return f"not said: {last[0]['degraded'] if last else 'nothing'}"
+        return f"not said, but {list(seen)}"
     return "said"
 
 

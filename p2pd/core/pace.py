@@ -1,0 +1,53 @@
+"""How long leases should be, so that trainers of any pace are ready together. Microseconds.
+
+A trainer says in its signed update how long its lease took. That moves the length of its own next lease, within
+what delivering and missing allow: who lies gets leases that it misses, or short ones. One that says nothing is
+not paced. Others are only measured by the median, so that no minority can shorten their leases.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from p2pd.core.decision import Standing
+from p2pd.core.ids import PeerId
+
+KEPT, OF = 3, 4
+"""Of the old pace, when a new one comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paces:
+    """Of a window that is over."""
+
+    said: Mapping[PeerId, int]
+    """What a microshard took each that delivered and said so."""
+    together: frozenset[PeerId]
+    """Those who are to be ready together: who worked in the window."""
+
+
+UNKNOWN = Paces({}, frozenset())
+
+
+def paced(row: Standing, said_us: int) -> Standing:
+    """The record of a peer that has delivered."""
+    smoothed = (row.shard_us * KEPT + said_us * (OF - KEPT)) // OF if row.shard_us else said_us
+    return replace(row, shard_us=max(1, smoothed))
+
+
+def fitted(
+    rows: Mapping[PeerId, Standing], paces: Paces, max_lease_shards: int
+) -> Iterable[Standing]:
+    """The records of those that delivered, with leases that take no longer than a typical trainer's longest.
+
+    Typical is the median, of two the faster one: so the slower half is ready when the faster one is.
+    """
+    known = sorted(rows[peer].shard_us for peer in paces.together if peer in rows)
+    known = [pace for pace in known if pace]
+    if not known:
+        return
+    window_us = max_lease_shards * known[(len(known) - 1) // 2]
+    for peer in paces.said:
+        row = rows[peer]
+        if row.shard_us:
+            most = max(1, window_us // row.shard_us)
+            yield replace(row, budget_shards=min(row.budget_shards, most))
