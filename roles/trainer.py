@@ -135,8 +135,8 @@ class TrainerRole:
         if machine.previous.state.plan.state is PlanState.FINISHED:
             return RoleView("finished", None)
         if machine.resting:
-            left_s = max(0.0, machine.rest_until_s - trio.current_time())
-            failures = counted(machine.failures, "failure")
+            left_s = max(0.0, machine.rest.until_s - trio.current_time())
+            failures = counted(machine.rest.failures, "failure")
             return RoleView(f"resting {left_s:.0f} s after {failures} in a row", None)
         if lease is None:
             return RoleView(self._waiting(), None)

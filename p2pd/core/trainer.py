@@ -7,19 +7,17 @@ reserved for it, from its own state, and an update may be published a window lat
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from p2pd.core.backoff import DOUBLINGS_MAX
 from p2pd.core.decision import Decision, Lease, PlanState
 from p2pd.core.derive import Setting
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId
 from p2pd.core.lease_data import BringData, DataBrought
 from p2pd.core.messages import TOOK_MOST_MS, Beacon, Leave, Release, Service, Update
+from p2pd.core.rest import Rest
 from p2pd.core.signed import Signed
 from p2pd.core.validator.events import Adopted, Fetched, ObjectSeen, Publish
 from p2pd.core.voting.rules import Sign
 from p2pd.core.work import TrainJob, TrainResult
 
-REST_S, REST_MOST_S = 5.0, 300.0
-"""After the second failure in a row, of its workload or to get its data, and at most; each further one doubles it."""
 REMEMBERED = 2
 """Of so many last leases a worker keeps the steps: with lookahead no more are undecided at a time."""
 
@@ -106,11 +104,8 @@ class Trainer:
     """The reserved lease failed: it is tried again as a lease of its own plan."""
     paused: str = ""
     """Why it rests; empty where it works."""
-    failures: int = 0
-    """Of its workload, in a row."""
-    rest_until_s: float = 0.0
-    """Until then it shows no presence, and gives back what it is dealt: a workload that fails again and again
-    must not have the network decide one empty window after the other."""
+    rest: Rest = field(default_factory=Rest)
+    """While it rests it shows no presence, and gives back what it is dealt."""
     now_s: float = 0.0
     out: list[Effect] = field(default_factory=list)
 
@@ -204,14 +199,14 @@ class Trainer:
             self._enter()
 
     def next_deadline_s(self) -> float | None:
-        return self.rest_until_s if self.resting else None
+        return self.rest.until_s if self.resting else None
 
     @property
     def resting(self) -> bool:
-        return self.now_s < self.rest_until_s
+        return self.rest.is_on(self.now_s)
 
     def _turn_to(self, now_s: float) -> None:
-        rested = self.now_s < self.rest_until_s <= now_s
+        rested = self.resting and not self.rest.is_on(now_s)
         self.now_s = now_s
         if rested:
             self._enter()
@@ -294,7 +289,7 @@ class Trainer:
         else:
             return
         if self.resting:
-            self._fail(self.task, f"resting: it failed {self.failures} times in a row")
+            self._fail(self.task, f"resting: it failed {self.rest.failures} times in a row")
             return
         self.out.append(FetchBase(plan.base))
         if not self.task.data_here:
@@ -315,7 +310,7 @@ class Trainer:
         if task is None or task.started or event.job != BringData(task.height, task.shards):
             return  # in advance, for a lease that is over, or once more
         if event.why:
-            self._rest()
+            self.rest.failed(self.now_s)
             self._fail(task, event.why)
             return
         task.data_here = True
@@ -360,20 +355,13 @@ class Trainer:
         if task is None or event.job != task.job:
             return
         if event.result is None:
-            self._rest()
+            self.rest.failed(self.now_s)
             self._fail(task, event.why)
             return
-        self.failures = 0
+        self.rest.went_well()
         task.result, task.took_s = event.result, self.now_s - task.begun_s
         self._publish_if_ready()
         self._begin()
-
-    def _rest(self) -> None:
-        """Not after the first failure: the next lease may be well."""
-        self.failures += 1
-        if self.failures > 1:
-            doublings = min(self.failures - 2, DOUBLINGS_MAX)
-            self.rest_until_s = self.now_s + min(REST_MOST_S, REST_S * 2.0**doublings)
 
     def _publish_if_ready(self) -> None:
         task = self.task

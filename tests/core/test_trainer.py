@@ -154,7 +154,7 @@ def failing(times: int) -> tuple[Trainer, float]:
     machine, decision, now_s = trainer(), FIRST, 0.0
     machine.resume(())
     for turn in range(times):
-        now_s = max(now_s + 1.0, machine.rest_until_s)
+        now_s = max(now_s + 1.0, machine.rest.until_s)
         machine.tick(now_s)
         if turn:
             decision = follow(decision, choices(decision, [], all_present(decision)))
@@ -168,7 +168,7 @@ def test_a_workload_that_fails_again_and_again_rests_longer_and_longer() -> None
     for times in range(1, 12):
         machine, now_s = failing(times)
         assert machine.resting == (times > 1)
-        rests.append(max(0.0, machine.rest_until_s - now_s))
+        rests.append(max(0.0, machine.rest.until_s - now_s))
     assert rests == [0, 5, 10, 20, 40, 80, 160, 300, 300, 300, 300]
 
 
@@ -177,28 +177,28 @@ def test_who_rests_shows_no_presence_and_gives_back_what_it_is_dealt_at_once() -
     dealt = follow(machine.previous, choices(machine.previous, [], all_present(machine.previous)))
     effects = machine.handle(Adopted(dealt), now_s + 1)
     assert said(effects) == [Release(dealt.id, "resting: it failed 2 times in a row")]
-    assert machine.next_deadline_s() == machine.rest_until_s
-    assert machine.tick(machine.rest_until_s - 0.1) == []
-    assert said(machine.tick(machine.rest_until_s)) == [Beacon(Service.TRAIN)]
+    assert machine.next_deadline_s() == machine.rest.until_s
+    assert machine.tick(machine.rest.until_s - 0.1) == []
+    assert said(machine.tick(machine.rest.until_s)) == [Beacon(Service.TRAIN)]
     assert machine.next_deadline_s() is None
 
 
 def test_who_has_rested_shows_itself_whatever_it_hears_first() -> None:
     machine, _ = failing(2)
-    effects = machine.handle(Fetched(FIRST.head, here=True), machine.rest_until_s + 1)
+    effects = machine.handle(Fetched(FIRST.head, here=True), machine.rest.until_s + 1)
     assert said(effects) == [Beacon(Service.TRAIN)]
 
 
 def test_one_lease_that_goes_well_is_the_end_of_a_row_of_failures() -> None:
     machine, now_s = failing(3)
-    now_s = machine.rest_until_s
+    now_s = machine.rest.until_s
     machine.tick(now_s)
     decision = follow(
         machine.previous, choices(machine.previous, [], all_present(machine.previous))
     )
     machine.handle(Adopted(decision), now_s)
     machine.handle(Trained(begun(machine, now_s).job, RESULT, ""), now_s)
-    assert machine.failures == 0
+    assert machine.rest.failures == 0
     assert not machine.resting
 
 
