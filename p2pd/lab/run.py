@@ -36,6 +36,7 @@ from p2pd.sim.fleet import FleetResult, run_fleet
 from p2pd.sim.lives import Life
 from p2pd.sim.shape import FleetShape
 from p2pd.sim.signing import SimSigner
+from p2pd.sim.traffic import Traffic
 from p2pd.wire.records import seal_revision
 from p2pd.workload.protocol import BuildCall, InitialCall
 from p2pd.workload.session import Session
@@ -84,6 +85,8 @@ class Trained:
     """Of the genesis head and of each that was promoted after it."""
     chain: Mapping[int, Decision]
     """By height."""
+    traffic: Traffic
+    """Of nodes by name, trainer1 and so on."""
 
 
 def train(course: Course) -> Trained:
@@ -179,7 +182,7 @@ def _trained(result: FleetResult, subject: TensorSubject) -> Trained:
         for one in promoted
         if one.header.outcome is Outcome.PROMOTED and one.head in subject.judge.heads
     ]
-    return Trained(result.checkers.setting.revision, tuple(points), chain)
+    return Trained(result.checkers.setting.revision, tuple(points), chain, result.traffic)
 
 
 def _point(decision: Decision, judge: Judge) -> Point:

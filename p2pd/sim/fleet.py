@@ -41,6 +41,7 @@ from p2pd.sim.shape import FAULTS_END_S, FleetShape
 from p2pd.sim.signing import SimSigner
 from p2pd.sim.store import MemoryLedger
 from p2pd.sim.subject import SCRIPTED, Subject
+from p2pd.sim.traffic import Traffic
 from p2pd.sim.watched import WatchedLane
 
 POLL_S = 1.0
@@ -78,6 +79,7 @@ class FleetResult:
     """After the last fault, and after each decision, the next must come within so many virtual seconds."""
     longest_s: float
     """That any revision took."""
+    traffic: Traffic
 
 
 class SimFleet:
@@ -219,7 +221,7 @@ class SimFleet:
             dice = Random(f"{self.seed}/{life.name}/lies")
             tongue = tongue_of(lie, lane.sign, dice) or worker_tongue_of(lie, lane.sign)
             lane.tongue = tongue
-        lane.checkers, lane.name = chain.checkers, life.name
+        lane.checkers, lane.name, lane.traffic = chain.checkers, life.name, self.network.traffic
         lane.credulous = self.shape.broken is Break.SIGNATURES
         lane.voted = partial(
             self._voted, life, Random(f"{self.seed}/{life.name}/{life.lives}/power")
@@ -312,5 +314,6 @@ def _result(fleet: SimFleet) -> FleetResult:
         peers={name: peer_id(signer.key) for name, signer in fleet.signers.items()},
         virtual_s=true_now_s(),
         within_s=fleet.chains[0].pulse.within_s,
+        traffic=fleet.network.traffic,
         longest_s=max(chain.pulse.longest_s for chain in fleet.chains),
     )

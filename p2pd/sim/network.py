@@ -18,6 +18,7 @@ from p2pd.ports import Link, LinkHandler
 from p2pd.sim.clock import KEPT, Action, VirtualClock, pause, virtual_clock
 from p2pd.sim.ends import MESSAGE_BYTES, RESEND_S, End, Reply
 from p2pd.sim.links import Fate, LinkDice, LinkFaults, Partition
+from p2pd.sim.traffic import Traffic
 
 DIAL_S = 10.0
 """A dial that nobody answers gives up after this."""
@@ -33,6 +34,7 @@ class MemoryNetwork:
         self._nodes: dict[str, MemoryTransport] = {}
         self._hosts: dict[str, int] = {}
         self._trace = sha256()
+        self.traffic = Traffic()
 
     @cached_property
     def clock(self) -> VirtualClock:
@@ -103,6 +105,7 @@ class MemoryNetwork:
         return dice.throw(self.faults_of(source, target))
 
     def note(self, what: str, source: str, target: str, message: bytes) -> None:
+        self.traffic.add(source, target, len(message))
         head = f"{self.clock.true_s!r} {what} {source} {target} {len(message)}\n"
         self._trace.update(head.encode() + message)
 

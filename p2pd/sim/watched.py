@@ -23,6 +23,7 @@ from p2pd.node.lane import Lane
 from p2pd.ports import Math
 from p2pd.sim.bounds import Burden
 from p2pd.sim.checkers import Checkers
+from p2pd.sim.traffic import Traffic
 
 LOOK_S = 1.0
 
@@ -74,6 +75,7 @@ class WatchedLane(Lane):
 
     checkers: Checkers
     name: str
+    traffic: Traffic
     voted: Callable[[], None]
     """Called once a vote is out."""
     credulous: bool = False
@@ -138,6 +140,7 @@ class WatchedLane(Lane):
         held, ahead = (*self.pool.held.values(),), (*self.pool.ahead.values(),)
         self.checkers.on_ended(self.name, self.decision, Burden(held, ahead, {*self.private}))
         super()._move_on(decision)
+        self.traffic.on_adopted(self.name, decision)
 
     async def leap(self, record: Record) -> None:
         before = self.decision.height
