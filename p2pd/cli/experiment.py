@@ -14,6 +14,7 @@ from p2pd.cli.revisions import cost_lines, overrides_of, published_json, revisio
 from p2pd.cli.tables import print_table
 from p2pd.config.loading import load
 from p2pd.core.ids import short
+from p2pd.daemon.outer import doubts
 from p2pd.daemon.publish import PUBLISH_TABLES, PublishRequest
 from p2pd.daemon.publish import publish as publish_revision
 from p2pd.errors import UsageError
@@ -137,7 +138,8 @@ def publish(  # noqa: PLR0913 - one parameter per option
         say_json(published_json(published))
     else:
         say(*cost_lines(published))
-    for line in published.examined.warnings if published.examined else ():
+    found = published.examined.warnings if published.examined else ()
+    for line in (*found, *doubts(published.signed.revision)):
         warn(line)
 
 

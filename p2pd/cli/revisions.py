@@ -11,6 +11,7 @@ from p2pd.config.schema import keys_of
 from p2pd.core.revision import Origin, Revision
 from p2pd.core.wording import counted
 from p2pd.core.work import MILLION
+from p2pd.daemon.outer import name_of
 from p2pd.daemon.publish import PUBLISH_TABLES, Published
 from p2pd.errors import UsageError
 
@@ -67,6 +68,8 @@ def revision_json(revision: Revision) -> dict[str, object]:
         "head_codec": revision.head_codec,
         "merge": revision.merge.name,
         "outer": revision.outer.name,
+        "outer_lr": revision.outer.lr / MILLION,
+        "outer_momentum": revision.outer.momentum / MILLION,
         "head": revision.head.hex(),
         "start_steps": revision.schedule.start_steps,
         "origin": _origin_json(revision.origin),
@@ -118,6 +121,7 @@ def cost_lines(published: Published) -> list[str]:
         f"workload   {revision.workload.module}, source {revision.workload.source.hex()}",
         f"data       {revision.data.kind}, {counted(revision.data.samples, 'sample')} in "
         f"{counted(revision.data.shards, 'microshard')}{_named(revision.data.descriptor)}",
+        f"merging    {name_of(revision)}",
         f"trainer    per height sends one update, {size(published.update_bytes)} in {revision.codec}, "
         f"and fetches the new head, {size(published.head.size_bytes)}{step}",
         f"validator  per height fetches every update: at most {size(published.window_bytes)}, from "

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from p2pd.core.ids import ArtifactId, short
 from p2pd.core.revision import Origin, Revision
-from p2pd.core.work import MILLION, Evaluation
+from p2pd.core.work import MILLION, Evaluation, OuterRule
 from p2pd.errors import RemoteError, UsageError, WorkloadError
 from p2pd.tensors.foreign import entries_of
 
@@ -87,14 +87,21 @@ def settings_of(revision: Revision) -> dict[str, Mapping[str, object]]:
             "clip": merge.clip / MILLION,
             "trim": merge.trim / MILLION,
         },
-        "outer": {
-            "rule": outer.name,
-            "lr": outer.lr / MILLION,
-            "momentum": outer.momentum / MILLION,
-        },
+        "outer": _outer(outer),
         "canary": {
             "samples": canary.samples,
             "accept": canary.accept / MILLION,
             "reject": canary.reject / MILLION,
         },
+    }
+
+
+def _outer(outer: OuterRule) -> Mapping[str, object]:
+    """Of the mean its name alone: whoever goes on by another rule takes the defaults of that."""
+    if outer.name == "mean":
+        return {"rule": outer.name}
+    return {
+        "rule": outer.name,
+        "lr": outer.lr / MILLION,
+        "momentum": outer.momentum / MILLION,
     }

@@ -37,6 +37,7 @@ from p2pd.core.work import (
 from p2pd.daemon.asking import asking
 from p2pd.daemon.beginning import AS_BUILT, Beginning, check_beginning, check_head
 from p2pd.daemon.examine import Examined, Lease, examine
+from p2pd.daemon.outer import BY_MEAN, OuterSettings, outer_rule
 from p2pd.errors import UsageError
 from p2pd.io.blobs import FileBlobStore
 from p2pd.io.durable import TEMPORARY, exists, storing, sync_directory, write_durably
@@ -113,16 +114,6 @@ class MergeSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class OuterSettings:
-    rule: str = "mean"
-    """mean: the merged values are the head. sgd, nesterov: the head moves by the cohort's mean step."""
-    lr: float = 1.0
-    """Of sgd and nesterov."""
-    momentum: float = 0.0
-    """Of sgd and nesterov, below 1. The velocity is certified with each head."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class CanarySettings:
     samples: int = 64
     """Validation samples that each validator draws for itself, in private."""
@@ -154,7 +145,7 @@ class PublishRequest:
     merge: MergeSettings
     canary: CanarySettings
     update: UpdateSettings = UpdateSettings()
-    outer: OuterSettings = OuterSettings()
+    outer: OuterSettings = BY_MEAN
     beginning: Beginning = AS_BUILT
     workload_paths: tuple[Path, ...] = ()
     """Directories searched for the workload's module before all others."""
@@ -373,7 +364,7 @@ def _parts(request: PublishRequest) -> tuple[Schedule, MergeRule, OuterRule, Can
                 start_steps=times.start_steps,
             ),
             MergeRule(merge.rule, round(merge.clip * MILLION), round(merge.trim * MILLION)),
-            OuterRule(outer.rule, round(outer.lr * MILLION), round(outer.momentum * MILLION)),
+            outer_rule(outer, times.end_heads),
             Canary(canary.samples, round(canary.accept * MILLION), round(canary.reject * MILLION)),
         )
     except ValueError as error:

@@ -16,10 +16,10 @@ from p2pd.core.decision import Decision, Outcome
 from p2pd.core.genesis import Genesis
 from p2pd.core.revision import Revision, SignedRevision
 from p2pd.core.work import MILLION
+from p2pd.daemon.outer import OuterSettings
 from p2pd.daemon.publish import (
     CanarySettings,
     MergeSettings,
-    OuterSettings,
     PublishRequest,
     RevisionSettings,
     ScheduleSettings,

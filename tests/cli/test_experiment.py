@@ -79,7 +79,17 @@ def test_a_published_revision_is_signed_and_says_what_it_costs(lab: Path) -> Non
 
 
 def test_the_codec_is_part_of_the_revision_and_its_bytes_are_what_is_said(lab: Path) -> None:
-    ran = publish(lab, "--set", "update.codec=int8", "--json")
+    settings = (
+        "update.codec=int8",
+        "update.head_codec=int8",
+        "outer.rule=nesterov",
+        "outer.lr=1.2",
+    )
+    ran = publish(lab, *(word for one in settings for word in ("--set", one)), "--json")
+    assert "warning: outer.lr 1.2 with momentum 0.9 is beyond 1.02" in ran.err
+    assert (ran.json["outer"], ran.json["outer_lr"], ran.json["outer_momentum"]) == (
+        ("nesterov", 1.2, 0.9)
+    )
     genesis = load_genesis((lab / "genesis.cbor").read_bytes()).genesis
     revision = load_revision((lab / "r1.revision.cbor").read_bytes(), genesis).revision
     assert revision.codec == ran.json["codec"] == "int8"
@@ -89,7 +99,8 @@ def test_the_codec_is_part_of_the_revision_and_its_bytes_are_what_is_said(lab: P
         for tensor in revision.update_schema.tensors
     }
     written = write_artifact(path, ArtifactKind.UPDATE, revision.update_schema, arrays)
-    assert ran.json["update_bytes"] == path.stat().st_size
+    assert ran.json["update_bytes"] == ran.json["step_bytes"] == path.stat().st_size
+    assert ran.json["outer_bytes"] > 2 * ran.json["head_bytes"] - 1000  # of floats, pairs
     assert revision.schema_of(ArtifactKind.UPDATE).id == written.schema
     assert ran.json["head_bytes"] == (lab / "r1.head.safetensors").stat().st_size
 

@@ -11,7 +11,8 @@ import trio
 
 from p2pd.core.decision import Outcome
 from p2pd.core.ids import ArtifactId
-from p2pd.daemon.publish import OuterSettings, ScheduleSettings, UpdateSettings
+from p2pd.daemon.outer import OuterSettings
+from p2pd.daemon.publish import ScheduleSettings, UpdateSettings
 from p2pd.lab.run import Course, TensorSubject
 from p2pd.ports import Worker
 from p2pd.sim.faults import Crash, FaultSet
