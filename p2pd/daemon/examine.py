@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Protocol
 
 import trio
 
@@ -30,12 +31,21 @@ from p2pd.io.blobs import FileBlobStore
 from p2pd.io.durable import TEMPORARY, storing, temporary_directory
 from p2pd.io.files import ArtifactFiles
 from p2pd.io.worker import WorkerProcess, WorkerSettings
+from p2pd.ports import Worker
 from p2pd.workload.protocol import Look
 
 PRIVATE_SAMPLES = 64
 """As the canary of a validator draws by default."""
 SEED = 1
 CACHE = "__pycache__"
+
+
+class Subject(Worker, Protocol):
+    """A worker process, as far as it is asked here."""
+
+    async def initial(self) -> ArtifactId: ...
+
+    async def look(self, head: ArtifactId) -> Look: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +98,15 @@ async def examine(
         WorkerProcess(settings, store, note), lambda worker: first_run(worker, lease)
     )
     again = await asking(
-        WorkerProcess(settings, store, note), lambda worker: _again(worker, lease, first)
+        WorkerProcess(settings, store, note), lambda worker: second_run(worker, lease, first)
     )
+    own = tuple(line for line in printed if not line.startswith("p2pd: "))
+    return examined(first, again, own, tuple(sorted(_entries() - before)))
+
+
+def examined(
+    first: "Run", again: "Run", printed: tuple[str, ...], files: tuple[str, ...]
+) -> Examined:
     return Examined(
         first.info,
         min(first.leases, key=lambda one: one.seconds / one.samples),
@@ -98,8 +115,8 @@ async def examine(
         first.look,
         again.head == first.head,
         again.leases[0].artifact == first.leases[0].artifact,
-        tuple(line for line in printed if not line.startswith("p2pd: ")),
-        tuple(sorted(_entries() - before)),
+        printed,
+        files,
     )
 
 
@@ -126,7 +143,7 @@ class Run:
     look: Look
 
 
-async def first_run(worker: WorkerProcess, lease: Lease) -> Run:
+async def first_run(worker: Subject, lease: Lease) -> Run:
     """Builds, trains twice, evaluates twice, looks: whatever one process can show.
 
     Raises:
@@ -138,7 +155,7 @@ async def first_run(worker: WorkerProcess, lease: Lease) -> Run:
     return await _judge(worker, info, head, leases)
 
 
-async def _again(worker: WorkerProcess, lease: Lease, first: Run) -> Run:
+async def second_run(worker: Subject, lease: Lease, first: Run) -> Run:
     """The same once more, as another node: then a second lease that is not the first one's."""
     info = await worker.info()
     if info != first.info:
@@ -163,7 +180,7 @@ async def _again(worker: WorkerProcess, lease: Lease, first: Run) -> Run:
 
 
 async def _train(
-    worker: WorkerProcess, info: WorkloadInfo, head: ArtifactId, lease: Lease, other: int
+    worker: Subject, info: WorkloadInfo, head: ArtifactId, lease: Lease, other: int
 ) -> tuple[TrainResult, TrainResult]:
     """The same lease in every process, then one that is this process's own."""
     first = await worker.train(_job(info, head, lease, 0))
@@ -171,7 +188,7 @@ async def _train(
 
 
 async def _judge(
-    worker: WorkerProcess,
+    worker: Subject,
     info: WorkloadInfo,
     head: ArtifactId,
     leases: tuple[TrainResult, TrainResult],

@@ -2,18 +2,32 @@
 
 import sys
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import pytest
 import trio
 
 from p2pd.config.node import StoreSettings
+from p2pd.core.encoding import encode
+from p2pd.core.ids import ArtifactId, digest
+from p2pd.core.work import (
+    DataInfo,
+    EvaluateJob,
+    Evaluation,
+    Schema,
+    TensorSpec,
+    TrainJob,
+    TrainResult,
+    WorkloadInfo,
+)
 from p2pd.daemon.asking import asking
-from p2pd.daemon.examine import Lease, examine_alone, first_run
+from p2pd.daemon.examine import Lease, Run, examine_alone, examined, first_run, second_run
 from p2pd.errors import WorkloadError
 from p2pd.io.blobs import FileBlobStore
 from p2pd.io.worker import WorkerProcess, WorkerSettings
+from p2pd.workload.protocol import Look
 
 T = TypeVar("T")
 LIMIT_S = 240
@@ -25,6 +39,7 @@ pytestmark = pytest.mark.skipif(
 
 ODD = """
 import os
+import time
 from pathlib import Path
 
 import torch
@@ -62,10 +77,10 @@ def build(config):
         if how == "words":
             raise ValueError("Fehler: Größe passt nicht \\u2028 \\U0001f600")
         if how == "memory":
-            steps.append(torch.ones(2**31, dtype=torch.uint8))
+            steps.append(torch.empty(2**31, dtype=torch.uint8))
         if how == "endless":
             while True:
-                pass
+                time.sleep(60)
         if how == "exit":
             os._exit(3)
         if how == "well":
@@ -97,7 +112,7 @@ class Bench:
             module="odd_workload",
             paths=(directory,),
             memory_bytes=2**32,
-            train_s=4.0,
+            train_s=12.0,
             grace_s=1.0,
             rest_s=0.0,
         )
@@ -114,7 +129,7 @@ FAULTS = {
     "memory": r"out of memory, it may hold 4\.3 GB .*odd_workload\.py:\d+\)$",
     "chance": r"^one head evaluates to 0\.\d+ \(loss .*\), then to 0\.\d+ .*: switch off",
     "remembers": r"^evaluate changes 1\.num_batches_tracked: after load",
-    "endless": r"^train passed its deadline of 4 s.*odd_workload\.py:\d+",
+    "endless": r"^train passed its deadline of 12 s.*odd_workload\.py:\d+",
     "exit": r"^the process of workload odd_workload ended with exit code 3",
 }
 
@@ -159,3 +174,85 @@ def play(part: Callable[[], Awaitable[T]]) -> T:
             return await part()
 
     return trio.run(main)
+
+
+class Double:
+    """A workload that does what it is told to, without a process."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers = {"info": INFO, "head": b"head", "update": None, "loss": 700_000, **answers}
+
+    async def info(self) -> WorkloadInfo:
+        return cast("WorkloadInfo", self.answers["info"])
+
+    async def initial(self) -> ArtifactId:
+        return ArtifactId(self.answers["head"])
+
+    async def train(self, job: TrainJob) -> TrainResult:
+        made = self.answers["update"] or digest("artifact", encode(job))
+        return TrainResult(ArtifactId(made), 100, 32, 4, 700_000, 0.5)
+
+    async def evaluate(self, job: EvaluateJob) -> Evaluation:
+        finite = bool(self.answers["loss"])
+        return Evaluation(job.head, finite, 500_000, self.answers["loss"], 10, ())
+
+    async def look(self, head: ArtifactId) -> Look:
+        return Look((), (), "", "", 0)
+
+
+def compared(one: Double, other: Double) -> tuple[Run, Run]:
+    async def main() -> tuple[Run, Run]:
+        first = await first_run(one, LEASE)
+        return first, await second_run(other, LEASE, first)
+
+    return trio.run(main)
+
+
+SCHEMA = Schema((TensorSpec("weight", "F32", (2,), False),))
+INFO = WorkloadInfo(SCHEMA, 128, 10, "accuracy", True, bytes(32))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        ({"update": b"u"}, {"update": b"u"}, "training gives the same whatever is leased"),
+        (
+            {},
+            {"loss": 710_000},
+            r"evaluate one head differently, 0\.5 \(loss 0\.7\) and 0\.5 \(loss 0\.71\)",
+        ),
+        ({"loss": 0}, {}, "evaluates to no finite number"),
+        (
+            {},
+            {"info": replace(INFO, train_samples=127)},
+            "another workload in each process: train_samples 128 and 127",
+        ),
+        ({}, {"info": replace(INFO, schema=Schema(()))}, "its tensors are not the same: weight"),
+        ({}, {"info": replace(INFO, source=bytes(31))}, "its source or its data were changed"),
+    ],
+)
+def test_what_two_nodes_would_not_share_is_refused(
+    one: dict[str, Any], other: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(WorkloadError, match=said):
+        compared(Double(**one), Double(**other))
+
+
+def test_a_small_data_set_is_leased_again_from_its_start() -> None:
+    first, again = compared(
+        Double(info=(few := replace(INFO, train_samples=40)), update=b"u"),
+        Double(info=few, update=b"u"),
+    )
+    assert first.leases == again.leases  # of the same samples: nothing is wrong with that
+
+
+def test_what_repeats_only_nearly_and_what_may_repeat_is_a_warning() -> None:
+    stream = DataInfo("generated", "a stream, seeded anew for each lease: samples may repeat", "")
+    info = replace(INFO, data=stream)
+    first, again = compared(Double(info=info), Double(info=info, update=b"x", head=b"other"))
+    result = examined(first, again, (), ())
+    assert [line.partition(":")[0] for line in result.warnings] == [
+        "two processes train one lease to different bits",
+        "build draws other first weights in each process",
+        "the stream is seeded anew for each lease",
+    ]

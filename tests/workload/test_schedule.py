@@ -4,14 +4,24 @@ import pytest
 import torch
 from torch.optim import SGD, AdamW, Optimizer
 from torch.optim.lr_scheduler import (
+    ChainedScheduler,
+    ConstantLR,
     CosineAnnealingLR,
+    CosineAnnealingWarmRestarts,
+    CyclicLR,
+    ExponentialLR,
     LambdaLR,
+    LinearLR,
     LRScheduler,
+    MultiplicativeLR,
+    MultiStepLR,
     OneCycleLR,
+    PolynomialLR,
     ReduceLROnPlateau,
     SequentialLR,
     StepLR,
 )
+from torch.optim.swa_utils import SWALR
 
 from p2pd.errors import WorkloadError
 from p2pd.workload.schedule import Schedule
@@ -23,6 +33,18 @@ MAKERS: dict[str, Make] = {
     "cosine": lambda optimizer: CosineAnnealingLR(optimizer, T_max=20),
     "lambda": lambda optimizer: LambdaLR(optimizer, lambda step: 1 / (1 + step)),
     "one cycle": lambda optimizer: OneCycleLR(optimizer, max_lr=1.0, total_steps=30),
+    "constant": lambda optimizer: ConstantLR(optimizer, 0.5, total_iters=4),
+    "linear": lambda optimizer: LinearLR(optimizer, 0.1, total_iters=7),
+    "exponential": lambda optimizer: ExponentialLR(optimizer, 0.9),
+    "multistep": lambda optimizer: MultiStepLR(optimizer, [3, 8]),
+    "polynomial": lambda optimizer: PolynomialLR(optimizer, total_iters=15, power=2.0),
+    "multiplicative": lambda optimizer: MultiplicativeLR(optimizer, lambda step: 0.95),
+    "warm restarts": lambda optimizer: CosineAnnealingWarmRestarts(optimizer, 4, 2),
+    "cyclic": lambda optimizer: CyclicLR(optimizer, 0.01, 0.1, 4, cycle_momentum=False),
+    "weight averaging": lambda optimizer: SWALR(optimizer, 0.02, anneal_epochs=6),
+    "chained": lambda optimizer: ChainedScheduler(
+        [LinearLR(optimizer, 0.1, total_iters=5), ExponentialLR(optimizer, 0.9)], optimizer
+    ),
     "sequential": lambda optimizer: SequentialLR(
         optimizer,
         [LambdaLR(optimizer, lambda step: (step + 1) / 5), StepLR(optimizer, 2)],
