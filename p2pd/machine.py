@@ -83,16 +83,16 @@ def _figures(name: str) -> list[int]:
     return found
 
 
-def _groups() -> list[Path]:
-    """The directories of the control groups that hold this process's memory, the innermost first."""
+def _groups(controller: str = "memory") -> list[Path]:
+    """The directories of the control groups that bound this process so, the innermost first."""
     if sys.platform != "linux":
         return []
     groups: list[Path] = []
     for line in _read(Path("/proc/self/cgroup")).splitlines():
         _, controllers, path = line.split(":", 2)
-        if controllers and "memory" not in controllers.split(","):
+        if controllers and controller not in controllers.split(","):
             continue
-        root = Path("/sys/fs/cgroup/memory" if controllers else "/sys/fs/cgroup")
+        root = Path(f"/sys/fs/cgroup/{controller}" if controllers else "/sys/fs/cgroup")
         inner = root / path.lstrip("/")
         # In a container the path may be the host's: what is mounted is the group itself.
         groups += [one for one in (inner, *inner.parents) if one.is_relative_to(root)]
@@ -115,3 +115,16 @@ def _read(path: Path) -> str:
         return path.read_text()
     except OSError:
         return ""
+
+
+def cores() -> float:
+    """Processors that this process may use, by its affinity and its control groups."""
+    count = float(len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1)
+    for group in _groups("cpu"):
+        words = _read(group / "cpu.max").split() or [
+            _read(group / "cpu.cfs_quota_us").strip(),
+            _read(group / "cpu.cfs_period_us").strip(),
+        ]
+        if len(words) == 2 and all(word.isdigit() and int(word) for word in words):
+            count = min(count, int(words[0]) / int(words[1]))
+    return count

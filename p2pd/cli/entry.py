@@ -51,6 +51,7 @@ class Command:
 COMMANDS = {
     "run": Command("run", "Run one node in the foreground."),
     "status": Command("status", "Watch a running node and what it sees of the network."),
+    "doctor": Command("doctor", "Say what this machine has, and which roles it can play."),
     "logs": Command("logs", "Show what a node has logged, and what its workload prints."),
     "pause": Command("pause", "Have your own trainer rest, over restarts too."),
     "resume": Command("resume", "Have your own trainer work again."),

@@ -25,6 +25,8 @@ class Rates:
         self._counters = counters
         self._before: Mapping[PeerId, LinkCounters] = {}
         self._speeds: dict[PeerId, tuple[float, float]] = {}
+        self.most: tuple[float, float] = (0.0, 0.0)
+        """Sent and received over all links together, in the sample that had most of it."""
 
     async def run(self) -> None:
         before_s = trio.current_time()
@@ -48,6 +50,8 @@ class Rates:
                 (total.received_bytes - old.received_bytes) / elapsed_s,
             )
         self._before = now
+        sent, received = (sum(speed[way] for speed in self._speeds.values()) for way in (0, 1))
+        self.most = max(self.most[0], sent), max(self.most[1], received)
 
     def flows(self) -> dict[PeerId, Flow]:
         return {

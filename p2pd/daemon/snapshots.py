@@ -84,6 +84,8 @@ class Snapshots:
             address=node.transport.address,
             lag_p99_s=lag.p99_s,
             lag_most_s=lag.most_s,
+            most_sent_bytes_s=self._rates.most[0],
+            most_received_bytes_s=self._rates.most[1],
             degraded=_degraded(node),
         )
         return Snapshot(

@@ -29,6 +29,9 @@ class NodeInfo:
     lag_p99_s: float = 0.0
     """How late its event loop comes to a task: 99 of 100 times at most so long, in two minutes."""
     lag_most_s: float = 0.0
+    most_sent_bytes_s: float = 0.0
+    """Over all links together, in the two seconds since its start that had most of it."""
+    most_received_bytes_s: float = 0.0
     degraded: tuple[str, ...] = ()
     """What does not work as it should, each in one line."""
 

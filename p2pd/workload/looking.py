@@ -2,11 +2,15 @@
 
 import multiprocessing
 import os
+import resource
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 import torch
+
+from p2pd.workload.protocol import Footprint
 
 PYTHONS_OWN = (b"multiprocessing.resource_tracker", b"multiprocessing.forkserver")
 """Processes that Python starts beside a user's, and ends itself."""
@@ -37,6 +41,31 @@ def left_running() -> tuple[int, ...]:
     # Orphans are handed to the keeper above.
     found = {*_children(own), *_children(os.getppid())} - loading - {own}
     return tuple(sorted(pid for pid in found if not _is_pythons_own(pid)))
+
+
+def resident_bytes() -> int:
+    """Memory that this process holds now; where there is no /proc, at most so far."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return _peak_bytes()
+    return pages * resource.getpagesize()
+
+
+def footprint(built_bytes: int) -> Footprint:
+    """Of this process, that held so much when its workload was built."""
+    peaks = [0]
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        peaks = [torch.cuda.max_memory_allocated(n) for n in range(torch.cuda.device_count())]
+    most = max(peaks)
+    device = f"cuda:{peaks.index(most)}" if most else ""
+    return Footprint(built_bytes, max(built_bytes, _peak_bytes()), device, most)
+
+
+def _peak_bytes() -> int:
+    """Source: getrusage(2)."""
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024
 
 
 def _children(pid: int) -> Iterator[int]:

@@ -142,6 +142,19 @@ class LookCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Footprint:
+    """Memory that the process holds, in bytes."""
+
+    built: int
+    """Once the workload was built."""
+    peak: int
+    """At most since it began."""
+    device: str
+    """The GPU that it used most; empty for none."""
+    device_peak: int
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
     """What only the process itself can see of its workload."""
 
@@ -155,6 +168,7 @@ class Look:
     """A tensor that is not what was loaded into it; empty where none is."""
     running: int
     """Processes of its own that are there still."""
+    footprint: Footprint
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,13 @@ from p2pd.workload.devices.crew import GiveUp, end_process
 from p2pd.workload.devices.team import Team, Turn
 from p2pd.workload.heads import read_head, write_state
 from p2pd.workload.inner import InnerState
-from p2pd.workload.looking import first_difference, left_running, tied_names
+from p2pd.workload.looking import (
+    first_difference,
+    footprint,
+    left_running,
+    resident_bytes,
+    tied_names,
+)
 from p2pd.workload.pipelines import leased
 from p2pd.workload.protocol import (
     BuildCall,
@@ -90,6 +96,7 @@ class Session:
         self._changed = [f"building leaves {change}" for change in before.changes()]
         self._kept: Kept | None = None
         self._defaults = Defaults()
+        self._built_bytes = resident_bytes()
         self._fresh = True
 
     @property
@@ -193,6 +200,7 @@ class Session:
             moved or "",
             missed or "",
             len(left_running()),
+            footprint(self._built_bytes),
         )
 
     def _state(self, workload: Workload) -> Mapping[str, torch.Tensor]:

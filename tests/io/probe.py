@@ -15,7 +15,7 @@ def build(config):
 def grow(lease):
     held = []
     while True:
-        held.append(bytearray(2**28))
+        held.append(bytes(2**28))  # not touched: it takes no time
 
 def fork(lease):
     os.fork()

@@ -16,17 +16,17 @@ from tests.faults.stated.ways import BROKEN, EVALUATE, WAYS_FILE
 NAUGHTY = "tests.faults.stated.naughty"
 SMALL = "P2PD_TEST_SMALL_SHM"
 MEMORY_BYTES = 4 * 2**30
-TRAIN_S = 5.0
+TRAIN_S = 8.0
 LINE = r"naughty\.py:\d+"
 SAID = {
     "raise": rf"RuntimeError: größer \\udcff \\x1b\[2J数 \(.*{LINE}\)",
     "exit": rf"it called sys\.exit\(4\): have it return, or raise what is wrong \(.*{LINE}\)",
     "end": r"ended with exit code 7",
-    "loop": rf"train passed its deadline of 5 s after \d+ steps, in one step for \d+ s at .*{LINE}, and",
+    "loop": rf"train passed its deadline of 8 s after \d+ steps, in one step for \d+ s at .*{LINE}, and",
     "grow": r"MemoryError: out of memory, it may hold 4\.3 GB \(worker\.memory_bytes\): use smaller",
     "share": r"/dev/shm has [\d.]+ [kM]?B free of 1\.0 MB, and processes of a data loader pass batches",
     "fill": r"OSError: \[Errno 28\] No space left on device: .*free some space",
-    "hang": rf"train passed its deadline of 5 s after \d+ steps, waiting for the data loader for \d+ s at .*{LINE}",
+    "hang": rf"train passed its deadline of 8 s after \d+ steps, waiting for the data loader for \d+ s at .*{LINE}",
     "crash": rf"crashed \(SIGSEGV\) in native code at .*{LINE}",
     "close": r"closed the descriptors that it answers through",
     "nan": r"the loss is nan at step \d+ of the lease",
