@@ -27,7 +27,7 @@ from p2pd.daemon.examine import Lease, Run, examine_alone, examined, first_run, 
 from p2pd.errors import WorkloadError
 from p2pd.io.blobs import FileBlobStore
 from p2pd.io.worker import WorkerProcess, WorkerSettings
-from p2pd.workload.protocol import Look
+from p2pd.workload.protocol import Footprint, Look
 
 T = TypeVar("T")
 LIMIT_S = 240
@@ -197,7 +197,7 @@ class Double:
         return Evaluation(job.head, finite, 500_000, self.answers["loss"], 10, ())
 
     async def look(self, head: ArtifactId) -> Look:
-        return Look((), (), "", "", 0)
+        return Look((), (), "", "", 0, Footprint(0, 0, "", 0))
 
 
 def compared(one: Double, other: Double) -> tuple[Run, Run]:
