@@ -7,6 +7,7 @@ To add one: a module, and a line in BENCHES.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 
 from p2pd.bench.room import Takes, check_room
 from p2pd.bench.rows import Row
@@ -18,9 +19,12 @@ BENCHES = {
     "window": "seconds per certified window of real daemons, by step",
     "simulate": "virtual seconds and decisions per second of the simulator",
     "soak": "memory that 100,000 requests on one connection leave behind",
+    "communication": "bytes of updates and heads by codec beside all-reduced gradients, and the loss",
     "transfer": "artifacts between nodes, beside aioquic's own server and TLS over TCP",
 }
 """With what each measures. The module is imported only when it is run."""
+TRAINED = frozenset({"communication"})
+"""Those that take --data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,8 @@ class Options:
     """Of the models or files, in 10**6 bytes; empty for those that the bench is known for."""
     repeats: int | None = None
     """Of what is timed; None for as many as the bench thinks fit."""
+    data: Path | None = None
+    """Directory of a data set, for a bench that trains on one."""
 
 
 def run_bench(name: str, options: Options) -> Sequence[Row]:
@@ -41,6 +47,8 @@ def run_bench(name: str, options: Options) -> Sequence[Row]:
     """
     if name not in BENCHES:
         raise UsageError(f"there is no bench {name!r}: known are {', '.join(BENCHES)}")
+    if options.data is not None and name not in TRAINED:
+        raise UsageError(f"--data: bench {name} trains on nothing: leave it out")
     content = vars(import_module(f"p2pd.bench.{name}"))
     run: Callable[[Options], Sequence[Row]] = content["run"]
     takes: Takes | None = content.get("TAKES")

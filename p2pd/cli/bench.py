@@ -1,5 +1,6 @@
 """`p2pd bench`."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,9 +23,13 @@ def command(
     repeats: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="How often each is timed.")
     ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Of MNIST's files, for bench communication."),
+    ] = None,
     in_json: AsJson = False,
 ) -> None:
-    rows = run_bench(name, Options(progress, tuple(size or ()), repeats))
+    rows = run_bench(name, Options(progress, tuple(size or ()), repeats, data))
     print_table(COLUMNS, [row.cells() for row in rows], to_errors=in_json)
     if in_json:
         say_json(to_json(name, rows))
