@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from p2pd.script import attach
     from p2pd.workload.contract import Workload
     from p2pd.workload.heads import load_head
     from p2pd.workload.learner import Callback, Learner
@@ -23,6 +24,7 @@ __all__ = [
     "Pipeline",
     "Sharded",
     "Workload",
+    "attach",
     "from_loaders",
     "load_head",
 ]
@@ -35,6 +37,7 @@ _HOMES = {
     "Pipeline": "p2pd.workload.pipelines",
     "Sharded": "p2pd.workload.sharded",
     "Workload": "p2pd.workload.contract",
+    "attach": "p2pd.script",
     "from_loaders": "p2pd.workload.plain",
     "load_head": "p2pd.workload.heads",
 }

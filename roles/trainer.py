@@ -134,6 +134,8 @@ class TrainerRole:
         lease = machine.lease
         if machine.previous.state.plan.state is PlanState.FINISHED:
             return RoleView("finished", None)
+        if machine.paused:
+            return RoleView(f"paused: {machine.paused}", None)
         if machine.resting:
             left_s = max(0.0, machine.rest.until_s - trio.current_time())
             failures = counted(machine.rest.failures, "failure")

@@ -128,6 +128,9 @@ class WorkerLimits:
     """The same for one evaluation."""
     memory_bytes: int = 0
     """Most memory that the workload may take; 0 for no limit."""
+    attached: bool = False
+    """Of a trainer: a script of yours trains, in its own process, and takes leases by p2pd.attach. As
+    long as none does, the trainer rests."""
 
     def __post_init__(self) -> None:
         _refuse_negative(self)

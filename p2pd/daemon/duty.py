@@ -1,4 +1,4 @@
-"""Whether a trainer works now: its owner's word, which outlives restarts, and the hours of its configuration."""
+"""Whether a trainer works now: its owner's word, which outlives restarts, its hours, and whether anything trains."""
 
 import logging
 import time
@@ -44,11 +44,14 @@ class Duty:
         directory: Path,
         settings: TrainerSettings,
         node: Resting,
+        resting: Callable[[], str] = lambda: "",
         clock: Callable[[], tuple[int, int]] = local_time,
     ) -> None:
+        """resting: why its worker can train nothing, if so."""
         self._file = directory / FILE
         self._hours = [parse_hours(text) for text in settings.hours]
         self._node = node
+        self._resting = resting
         self._clock = clock
         self.look()
 
@@ -90,7 +93,7 @@ class Duty:
                 return PAUSED
         if self._hours and not are_open(self._hours, *self._clock()):
             return f"trainer.hours begin at {next_open(self._hours, *self._clock())}"
-        return ""
+        return self._resting()
 
     def _require_trainer(self) -> None:
         role = self._node.plugin.name

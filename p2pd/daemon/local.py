@@ -32,6 +32,8 @@ class Member:
     under: tuple[str, ...] = ()
     """A command that starts another one, for a place of its own: `nsenter --net=FILE`."""
     datagram_bytes: int = DATAGRAM_BYTES
+    attached: bool = False
+    """A script drives it."""
 
 
 class LocalFleet:
@@ -134,6 +136,7 @@ class LocalFleet:
             seeds=seeds,
             listen=f"{member.host}:0",
             datagram_bytes=member.datagram_bytes,
+            attached=member.attached,
         )
         with storing(self._directory):
             config.parent.mkdir(exist_ok=True)

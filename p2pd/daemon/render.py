@@ -17,6 +17,7 @@ class NodeFile(TypedDict, total=False):
     threads: int
     data: Path | None
     datagram_bytes: int
+    attached: bool
 
 
 def node_toml(**keys: Unpack[NodeFile]) -> str:
@@ -29,7 +30,7 @@ def node_toml(**keys: Unpack[NodeFile]) -> str:
         "node": {name: keys[name] for name in ("role", "name", "data_dir")},
         "network": {"genesis": keys["genesis"], "seeds": list(keys.get("seeds", ()))},
         "overlay": overlay,
-        "worker": {"threads": keys.get("threads", 1)},
+        "worker": {"threads": keys.get("threads", 1), "attached": keys.get("attached", False)},
         "data": {"serve": data} if (data := keys.get("data")) is not None else {},
         "experiment": {key: value for key, value in experiment.items() if value is not None},
     }
@@ -40,5 +41,5 @@ def node_toml(**keys: Unpack[NodeFile]) -> str:
 
 
 def _value(value: object) -> str:
-    # JSON's strings, integers and arrays of strings are TOML's as well.
+    # JSON's strings, integers, booleans and arrays of strings are TOML's as well.
     return json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False)

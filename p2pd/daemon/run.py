@@ -4,35 +4,36 @@ import logging
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from random import Random, SystemRandom
+from typing import Any
 
 import trio
 
 from p2pd.config.loading import Override
 from p2pd.config.names import parse_seed
-from p2pd.core.genesis import SignedGenesis
 from p2pd.core.health import Health
 from p2pd.core.hello import PROTOCOL_VERSION, Hello
 from p2pd.core.ids import ArtifactId, PeerId, peer_id, short
-from p2pd.core.revision import SignedRevision
-from p2pd.daemon.absent import NoMath, NoWorker
+from p2pd.daemon.absent import NoMath
 from p2pd.daemon.checked import CheckedWorker
 from p2pd.daemon.duty import Duty
-from p2pd.daemon.files import read_genesis, read_revision
 from p2pd.daemon.folding import Folding
+from p2pd.daemon.given import Given, gather
 from p2pd.daemon.importing import import_head
 from p2pd.daemon.logs import start_logging
 from p2pd.daemon.opening import open_ledger
 from p2pd.daemon.rates import Rates
-from p2pd.daemon.settings import NodeConfig, load_node
+from p2pd.daemon.scripts import Scripts
+from p2pd.daemon.settings import load_node
 from p2pd.daemon.snapshots import Snapshots
 from p2pd.daemon.watchdog import Watchdog
 from p2pd.daemon.worker_lines import WorkerLines
+from p2pd.daemon.working import attached_worker, own_worker
 from p2pd.errors import (
     OtherWorkloadError,
     P2pError,
@@ -40,22 +41,20 @@ from p2pd.errors import (
     UsageError,
     WorkloadError,
 )
+from p2pd.io.attached import AttachedWorker
 from p2pd.io.blobs import FileBlobStore
-from p2pd.io.control import serve_control
+from p2pd.io.control import Upgrade, serve_control
 from p2pd.io.lock import DataDirectory
 from p2pd.io.math import MathConfig, MathProcess
 from p2pd.io.overlay import Identity, QuicTransport
 from p2pd.io.shelved import shelved
-from p2pd.io.worker import WorkerProcess, WorkerSettings
 from p2pd.node.data_files import OFFER
 from p2pd.node.discovery import Seed
 from p2pd.node.node import Node, Parts
 from p2pd.node.patience import Room
-from p2pd.node.plugins import load_role
-from p2pd.node.supervision import Supervision, Supervisor, bug_in
-from p2pd.ports import Math, RolePlugin, Worker
+from p2pd.node.supervision import Supervisor, bug_in
+from p2pd.ports import Math, Worker
 from p2pd.status.snapshot import to_json
-from p2pd.workload.protocol import AS_BUILT, Devices
 
 log = logging.getLogger("p2pd.daemon")
 workload_log = logging.getLogger("p2pd.workload")
@@ -64,6 +63,9 @@ LEAVE_S = 9.0
 """A clean end may take so long; then the process ends all the same: within ten seconds."""
 PUT_OFF_S = 2.0
 """Of that, for storing what could wait."""
+DRIVEN = (
+    "this node trains in a process of its own: set worker.attached = true for a script to do it"
+)
 OK, FAILED, USAGE = 0, 1, 2
 """Exit statuses."""
 
@@ -83,16 +85,6 @@ class Departure:
         self.life.cancel()
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """What the files and packages of this machine say, checked before anything is bound."""
-
-    config: NodeConfig
-    plugin: RolePlugin
-    genesis: SignedGenesis
-    revision: SignedRevision | None
-
-
 def run(role: str | None, config: Path | None, overrides: tuple[Override, ...]) -> int:
     """Runs a node in the foreground until SIGTERM or SIGINT. The exit status of the process.
 
@@ -102,21 +94,10 @@ def run(role: str | None, config: Path | None, overrides: tuple[Override, ...]) 
     """
     if role is not None:
         overrides = (*overrides, Override("--role", "node", "role", role))
-    given = _gather(load_node(config, overrides))
+    given = gather(load_node(config, overrides))
     with DataDirectory(given.config.node.data_dir) as directory:
         folding = start_logging(directory.log, given.config.log)
         return trio.run(_serve, given, directory, folding)
-
-
-def _gather(config: NodeConfig) -> Given:
-    plugin = load_role(config.node.role)
-    genesis = read_genesis(config.network.genesis)
-    revision = None
-    if config.experiment.record is not None:
-        revision = read_revision(config.experiment.record, genesis)
-    elif plugin.needs_worker or plugin.needs_math:
-        raise UsageError(f"experiment.record must name the revision that a {plugin.name} works on")
-    return Given(config, plugin, genesis, revision)
 
 
 async def _serve(given: Given, directory: DataDirectory, folding: Folding) -> int:
@@ -182,9 +163,14 @@ async def _run_node(given: Given, directory: DataDirectory, departure: Departure
         )
         blobs = shelved(store, config.data.serve)
         math = await _math(stack, given, store)
-        worker = await stack.enter_async_context(
-            _worker(given, directory, store, supervision, health, lines)
-        )
+        attached = attached_worker(given, directory, store)
+        worker: Worker
+        if attached is not None and given.revision is not None:
+            worker = CheckedWorker(attached, given.revision.revision, health)
+        else:
+            worker = await stack.enter_async_context(
+                own_worker(given, directory, store, supervision, health, lines)
+            )
         transport = QuicTransport(
             config.overlay,
             Identity(signer.seed),
@@ -213,7 +199,7 @@ async def _run_node(given: Given, directory: DataDirectory, departure: Departure
             if config.experiment.record is not None:
                 await import_head(config.experiment.record, given.revision.revision, store)
         departure.node = node
-        await _serve_node(given, directory, node, transport, lines)
+        await _serve_node(given, directory, node, transport, lines, attached)
 
 
 async def _serve_node(
@@ -222,14 +208,16 @@ async def _serve_node(
     node: Node,
     transport: QuicTransport,
     lines: WorkerLines,
+    attached: AttachedWorker | None,
 ) -> None:
     started_s = trio.current_time()
     rates = Rates(transport.counters)
     watchdog = Watchdog(given.config.log.stall_s, node.health)
     snapshots = Snapshots(node, given.config.node.name, rates, watchdog.lag, lines.last)
-    duty = Duty(directory.path, given.config.trainer, node)
+    duty = _duty(given, directory, node, attached)
+    scripts = _scripts(given, node, attached)
 
-    async def answer(request: dict[str, object]) -> dict[str, object]:
+    async def answer(request: dict[str, Any]) -> dict[str, Any] | Upgrade:
         match request.get("call"):
             case "status":
                 return to_json(await snapshots.take(trio.current_time() - started_s))
@@ -237,8 +225,12 @@ async def _serve_node(
                 return duty.pause()
             case "resume":
                 return duty.resume()
+            case "drive" if scripts is not None:
+                return scripts.drive(request)
+            case "drive":
+                raise UsageError(DRIVEN)
             case call:
-                raise UsageError(f"unknown call {call!r}; known: status, pause, resume")
+                raise UsageError(f"unknown call {call!r}; known: status, pause, resume, drive")
 
     async def announce() -> None:
         await trio.lowlevel.checkpoint()
@@ -281,9 +273,27 @@ async def _must_join(given: Given, node: Node) -> None:
         )
 
 
+def _duty(
+    given: Given, directory: DataDirectory, node: Node, attached: AttachedWorker | None
+) -> Duty:
+    settings = given.config.trainer
+    if attached is None:
+        return Duty(directory.path, settings, node)
+    duty = Duty(directory.path, settings, node, lambda: attached.resting)
+    attached.changed = duty.look
+    return duty
+
+
+def _scripts(given: Given, node: Node, attached: AttachedWorker | None) -> Scripts | None:
+    if attached is None:
+        return None
+    (lane,) = node.lanes.values()
+    return Scripts(attached, node.worker, lane, given.config.trainer.share)
+
+
 async def _check_workload(given: Given, node: Node) -> None:
     """Another workload than the revision's is for a person to replace; a mistake in the right one is shown."""
-    if not given.plugin.needs_worker:
+    if not given.plugin.needs_worker or given.config.worker.attached:
         return
     with node.supervision.vital("workload"):
         try:
@@ -327,59 +337,3 @@ async def _math(stack: AsyncExitStack, given: Given, blobs: FileBlobStore) -> Ma
     if given.plugin.needs_math:
         await math.self_test()
     return math
-
-
-@asynccontextmanager
-async def _worker(
-    given: Given,
-    directory: DataDirectory,
-    blobs: FileBlobStore,
-    supervision: Supervision,
-    health: Health,
-    lines: WorkerLines,
-) -> AsyncIterator[Worker]:
-    if not given.plugin.needs_worker or given.revision is None:
-        yield NoWorker()
-        return
-    limits, experiment = given.config.worker, given.config.experiment
-    workload = given.revision.revision.workload
-    settings = WorkerSettings(
-        module=workload.module,
-        config=workload.config,
-        paths=(experiment.workload_path,) if experiment.workload_path else (),
-        data=(directory.blobs, *([given.config.data.serve] if given.config.data.serve else [])),
-        own=directory.trainer / given.revision.revision.id.hex(),
-        threads=limits.threads,
-        devices=_devices(given),
-        memory_bytes=limits.memory_bytes or None,
-        share=given.config.trainer.share,
-        build_s=limits.build_s,
-        train_s=limits.train_s,
-        evaluate_s=limits.evaluate_s,
-    )
-    worker = WorkerProcess(settings, blobs, lines.say)
-
-    async def serve(*, task_status: trio.TaskStatus[None]) -> None:
-        with supervision.vital("worker"):
-            await worker.run(task_status=task_status)
-
-    async with trio.open_nursery() as nursery:
-        await nursery.start(serve)
-        yield CheckedWorker(worker, given.revision.revision, health)
-        nursery.cancel_scope.cancel()
-
-
-def _devices(given: Given) -> Devices:
-    """A validator evaluates where its workload puts itself."""
-    wanted = given.config.trainer
-    if "trainer" not in given.plugin.offers:
-        return AS_BUILT
-    names = (wanted.devices,) if isinstance(wanted.devices, str) else wanted.devices
-    workers = names if isinstance(names, int) else 0
-    return Devices(
-        () if isinstance(names, int) else names,
-        workers,
-        wanted.strategy,
-        wanted.listen,
-        wanted.elsewhere,
-    )

@@ -11,6 +11,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,17 @@ ADDRESS_BYTES = 100
 """Socket addresses end at 108 bytes on Linux, at 104 on macOS (sockaddr_un)."""
 BACKLOG = 32
 
-Answer = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """An answer after which the connection is for something else than lines."""
+
+    answer: dict[str, Any]
+    serve: Callable[[trio.SocketStream], Awaitable[None]]
+    """Until it ends. Whoever asked sends nothing before it has read the answer."""
+
+
+Answer = Callable[[dict[str, Any]], Awaitable[dict[str, Any] | Upgrade]]
 
 logger = logging.getLogger(__name__)
 
@@ -71,11 +82,18 @@ async def _serve_connection(stream: trio.SocketStream, answer: Answer) -> None:
     buffer = bytearray()
     while (line := await _read_line(stream, buffer)) is not None:
         reply: dict[str, Any]
+        upgrade: Upgrade | None = None
         try:
-            reply = {"answer": await answer(_parse(line))}
+            found = await answer(_parse(line))
+            if isinstance(found, Upgrade):
+                upgrade, found = found, found.answer
+            reply = {"answer": found}
         except P2pError as error:
             reply = {"error": str(error)}
         await stream.send_all(json.dumps(reply, allow_nan=False).encode() + b"\n")
+        if upgrade is not None:
+            await upgrade.serve(stream)
+            return
 
 
 async def _read_line(stream: trio.SocketStream, buffer: bytearray) -> bytes | None:
@@ -110,28 +128,49 @@ def ask(directory: Path, request: dict[str, Any], timeout_s: float) -> dict[str,
         UnreachableError: there is one, but it does not answer.
         P2pError: it refused; the message is its own.
     """
+    connection, answer = converse(directory, request, timeout_s)
+    connection.close()
+    return answer
+
+
+def converse(
+    directory: Path, request: dict[str, Any], timeout_s: float
+) -> tuple[socket.socket, dict[str, Any]]:
+    """As ask, with the connection, for more. Raises as ask."""
     end_s = time.monotonic() + timeout_s
+    connection = socket.socket(socket.AF_UNIX)
     try:
-        with _address(directory) as address, socket.socket(socket.AF_UNIX) as connection:
+        with _address(directory) as address:
             connection.settimeout(timeout_s)
             connection.connect(address)
             connection.sendall(json.dumps(request).encode() + b"\n")
-            line = _receive_line(connection, end_s)
-    except (TimeoutError, BlockingIOError) as error:
-        raise UnreachableError(
-            f"the node in {directory} does not answer within {timeout_s:g} s: try again, see its log"
-        ) from error
-    except (FileNotFoundError, ConnectionRefusedError) as error:
-        raise NotRunningError(
-            f"no node is running in {directory}: start it with p2pd run, or name another directory"
-        ) from error
-    except ConnectionError as error:
-        raise UnreachableError(
-            f"the node in {directory} ended before it answered: see {directory / 'log'}"
-        ) from error
+            answer = _unwrap(_receive_line(connection, end_s), directory)
     except OSError as error:
-        raise StoreError(f"{directory / NAME}: {advice(error)}") from error
-    return _unwrap(line, directory)
+        connection.close()
+        raise _explained(error, directory, timeout_s) from error
+    except P2pError:
+        connection.close()
+        raise
+    connection.settimeout(None)
+    return connection, answer
+
+
+def _explained(error: OSError, directory: Path, timeout_s: float) -> P2pError:
+    match error:
+        case TimeoutError() | BlockingIOError():
+            return UnreachableError(
+                f"the node in {directory} does not answer within {timeout_s:g} s: try again, see its log"
+            )
+        case FileNotFoundError() | ConnectionRefusedError():
+            return NotRunningError(
+                f"no node is running in {directory}: start it with p2pd run, or name another directory"
+            )
+        case ConnectionError():
+            return UnreachableError(
+                f"the node in {directory} ended before it answered: see {directory / 'log'}"
+            )
+        case _:
+            return StoreError(f"{directory / NAME}: {advice(error)}")
 
 
 def _receive_line(connection: socket.socket, end_s: float) -> bytes:

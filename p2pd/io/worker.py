@@ -5,6 +5,7 @@ its cause is named, and the next call starts a new one. Units: seconds; artifact
 """
 
 import os
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -109,41 +110,21 @@ class WorkerProcess:
                 given = os.fsencode(weights) if weights is not None else b""
                 call = InitialCall(os.fsencode(output), given)
                 body = await self._call(Call.INITIAL, call, self._settings.build_s)
-                manifest = _parse(Manifest, body)
+                manifest = parse(Manifest, body)
                 _require_manifest(manifest, ArtifactKind.HEAD, info.schema)
                 return await self._files.adopt(output, manifest)
 
     async def train(self, job: TrainJob) -> TrainResult:
         async with self._lock:
             info = await self._ready()
-            base = await self._files.sound(job.base)
-            manifest = self._files.manifest(job.base)
-            size_bytes = 0 if manifest is None else manifest.size_bytes  # no update is much larger
-            if job.codec != "f32":
-                size_bytes *= 2  # what the codec loses lies on the same disk
-            own = os.fsencode(self._settings.own.absolute()) if self._settings.own else b""
-            async with self._files.output(".safetensors", size_bytes) as output:
-                call = TrainCall(job, os.fsencode(base), os.fsencode(output), own)
-                body = await self._call(Call.TRAIN, call, self._settings.train_s)
-                done = _parse(Done, body)
-                _require_done(done, job, info)
-                manifest = replace(done.manifest, owner=job.owner)
-                artifact = await self._files.adopt(output, manifest)
-        return TrainResult(
-            artifact,
-            manifest.size_bytes,
-            done.samples,
-            done.steps,
-            done.loss,
-            done.duration_us / 1e6,
-        )
+            return await train_by(self._call, self._settings, self._files, job, info)
 
     async def evaluate(self, job: EvaluateJob) -> Evaluation:
         async with self._lock:
             info = await self._ready()
             call = EvaluateCall(job, os.fsencode(await self._files.sound(job.head)))
             body = await self._call(Call.EVALUATE, call, self._settings.evaluate_s)
-            evaluation = _parse(Evaluation, body)
+            evaluation = parse(Evaluation, body)
             _require_evaluation(evaluation, job, info)
             return evaluation
 
@@ -152,7 +133,7 @@ class WorkerProcess:
         async with self._lock:
             await self._ready()
             call = LookCall(os.fsencode(await self._files.sound(head)))
-            return _parse(Look, await self._call(Call.LOOK, call, self._settings.build_s))
+            return parse(Look, await self._call(Call.LOOK, call, self._settings.build_s))
 
     async def _ready(self) -> WorkloadInfo:
         """A process that has built the workload."""
@@ -169,11 +150,8 @@ class WorkerProcess:
         child = self._child
         if child.info is None:
             settings = self._settings
-            paths = tuple(os.fsencode(path) for path in settings.paths)
-            call = BuildCall(
-                settings.module, settings.config, settings.threads, settings.devices, paths
-            )
-            info = _parse(WorkloadInfo, await self._call(Call.BUILD, call, settings.build_s))
+            call = build_call(settings)
+            info = parse(WorkloadInfo, await self._call(Call.BUILD, call, settings.build_s))
             if self._info is not None and info != self._info:
                 raise OtherWorkloadError(
                     f"workload {settings.module} was changed on disk: restart to use it as it is"
@@ -229,7 +207,7 @@ class WorkerProcess:
             return answer.body
         if answer.outcome == Outcome.ENDING:
             await child.kill("one of its workers failed", self._settings.grace_s)
-        failure = _parse(Failure, answer.body)
+        failure = parse(Failure, answer.body)
         kind = OtherWorkloadError if failure.other else WorkloadError
         raise kind(printable(failure.message)[:FAILURE_CHARACTERS])
 
@@ -262,7 +240,42 @@ class WorkerProcess:
         return far
 
 
-def _parse(kind: type[T], data: bytes) -> T:
+def build_call(settings: WorkerSettings) -> BuildCall:
+    paths = tuple(os.fsencode(path) for path in settings.paths)
+    return BuildCall(settings.module, settings.config, settings.threads, settings.devices, paths)
+
+
+Ask = Callable[[Call, object, float], Awaitable[bytes]]
+"""What a process that runs the workload answers to a call, within a deadline."""
+
+
+async def train_by(
+    ask: Ask, settings: WorkerSettings, files: ArtifactFiles, job: TrainJob, info: WorkloadInfo
+) -> TrainResult:
+    """One lease, its update kept in the blob store.
+
+    Raises:
+        WorkloadError: as ask, or what was answered is not what was asked for.
+        StoreError: no room for it.
+    """
+    base = await files.sound(job.base)
+    before = files.manifest(job.base)
+    size_bytes = 0 if before is None else before.size_bytes  # no update is much larger
+    if job.codec != "f32":
+        size_bytes *= 2  # what the codec loses lies on the same disk
+    own = os.fsencode(settings.own.absolute()) if settings.own else b""
+    async with files.output(".safetensors", size_bytes) as output:
+        call = TrainCall(job, os.fsencode(base), os.fsencode(output), own)
+        done = parse(Done, await ask(Call.TRAIN, call, settings.train_s))
+        _require_done(done, job, info)
+        manifest = replace(done.manifest, owner=job.owner)
+        artifact = await files.adopt(output, manifest)
+    return TrainResult(
+        artifact, manifest.size_bytes, done.samples, done.steps, done.loss, done.duration_us / 1e6
+    )
+
+
+def parse(kind: type[T], data: bytes) -> T:
     try:
         return decode(kind, data, limit_bytes=LIMIT_BYTES)
     except RemoteError as error:

@@ -32,6 +32,10 @@ class Call(IntEnum):
     """Why, in words; the number is that of the call that is no longer wanted."""
     LOOK = 6
     """LookCall -> Look"""
+    CERTIFIED = 7
+    """Certified. To a script that drives its trainer itself; not answered."""
+    REFUSED = 8
+    """Failure. To such a script, and the last word to it; not answered."""
 
 
 DESCRIPTORS_LOST = 83
@@ -127,6 +131,29 @@ class Done:
             raise ValueError(f"a loss is {LOSS_MAX} millionths at the most")
         if not 0 <= self.duration_us <= DURATION_MAX_US:
             raise ValueError(f"a lease of {self.duration_us} microseconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Certified:
+    """What became of the update of one lease."""
+
+    height: int
+    """Of its plan."""
+    decided: int
+    """The height at which it was decided, or was over."""
+    accepted: bool
+    why: str
+    """In a few words; empty where it was accepted."""
+    weight: int
+    """Its share in the new head, millionths."""
+    head: bytes
+    """The canonical head since."""
+    metric: int | None
+    """Of that head, millionths: the median of the validators' reports, as far as they have come."""
+    samples: int
+    steps: int
+    loss: int
+    """Mean training loss, millionths."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,10 @@ class Session:
         self._fresh = True
 
     @property
+    def workload(self) -> Workload:
+        return self._workload
+
+    @property
     def workers(self) -> int:
         return self._team.size
 

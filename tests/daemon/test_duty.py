@@ -38,7 +38,7 @@ def test_the_owners_word_holds_over_restarts_until_the_next_one(tmp_path: Path) 
 
 def test_outside_of_its_hours_a_trainer_rests_and_says_until_when(tmp_path: Path) -> None:
     node, minute = Resting(), 12 * 60
-    duty = Duty(tmp_path, NIGHT, node, lambda: (MONDAY, minute))
+    duty = Duty(tmp_path, NIGHT, node, clock=lambda: (MONDAY, minute))
     assert node.told == ["trainer.hours begin at 20:00"]
     minute = 20 * 60
     duty.look()
@@ -50,7 +50,15 @@ def test_outside_of_its_hours_a_trainer_rests_and_says_until_when(tmp_path: Path
 
 def test_only_a_trainer_can_be_paused(tmp_path: Path) -> None:
     node = Resting("validator")
-    duty = Duty(tmp_path, NIGHT, node, lambda: (MONDAY, 12 * 60))
+    duty = Duty(tmp_path, NIGHT, node, clock=lambda: (MONDAY, 12 * 60))
     assert node.told == []
     with pytest.raises(UsageError, match="this node is a validator: only a trainer can be paused"):
         duty.pause()
+
+
+def test_a_trainer_without_a_worker_rests_and_says_so(tmp_path: Path) -> None:
+    node, why = Resting(), "no script drives it"
+    duty = Duty(tmp_path, TrainerSettings(), node, lambda: why)
+    assert node.paused == "no script drives it"
+    why = ""
+    assert duty.look() == {"paused": ""}
