@@ -14,10 +14,11 @@ from p2pd.config.node import StoreSettings
 from p2pd.core.artifact import ArtifactKind, manifest_of
 from p2pd.core.encoding import encode
 from p2pd.daemon.files import read_genesis
+from p2pd.daemon.given import gather
 from p2pd.daemon.logs import start_logging
 from p2pd.daemon.publish import head_file_of
 from p2pd.daemon.render import node_toml
-from p2pd.daemon.run import Departure, _gather, _run_node
+from p2pd.daemon.run import Departure, _run_node
 from p2pd.daemon.settings import load_node
 from p2pd.errors import P2pError, StoreError
 from p2pd.io.blobs import FileBlobStore
@@ -101,7 +102,7 @@ def start(image: Image, *, copy_to: Path | None = None) -> Started:
 
 
 def _start(image: Image, copy_to: Path | None) -> dict[str, Any]:
-    given = _gather(load_node(image.config))
+    given = gather(load_node(image.config))
     with DataDirectory(given.config.node.data_dir) as directory:
         start_logging(directory.log, given.config.log)
 
