@@ -96,6 +96,11 @@ class StoreSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DataSettings:
+    sources: tuple[str, ...] = ()
+    """Where files of data sets come from that no peer gives: directories (absolute paths), URLs of
+    directories, URLs for fsspec (s3://...), paths or URLs of lists of files (.json)."""
+    source_s: float = 30.0
+    """How long a source may take for a MiB; then another one is asked."""
     serve: Path | None = None
     """Directory that p2pd data shard wrote, or a copy of it. Its data set is given to all other
     nodes, and read from here."""
@@ -105,6 +110,8 @@ class DataSettings:
 
     def __post_init__(self) -> None:
         _refuse_negative(self)
+        if self.source_s == 0:
+            raise ValueError("source_s must be positive, got 0")
 
 
 SHARE_LEAST = 0.01

@@ -45,6 +45,13 @@ TRAIN = "train"
 """The split that is leased. All others are for validation: whoever evaluates has them whole."""
 
 
+@dataclass(frozen=True, slots=True)
+class ShardFile:
+    name: str
+    """In the directory of its set."""
+    manifest: Manifest
+
+
 @dataclass(frozen=True)
 class Split:
     name: str
@@ -88,6 +95,9 @@ class Split:
         starts = range(first * ID_BYTES, (first + chunk_count(size)) * ID_BYTES, ID_BYTES)
         hashes = tuple(self.chunks[start : start + ID_BYTES] for start in starts)
         return Manifest(ArtifactKind.SHARD, SHARD_FORMAT, size, hashes)
+
+    def file(self, number: int) -> ShardFile:
+        return ShardFile(self.file_name(number), self.manifest(number))
 
     @cached_property
     def _first_chunks(self) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ from p2pd.core.hello import PROTOCOL_VERSION, Hello
 from p2pd.core.ids import ArtifactId, PeerId, peer_id, short
 from p2pd.daemon.absent import NoMath
 from p2pd.daemon.checked import CheckedWorker
+from p2pd.daemon.data import sources_of
 from p2pd.daemon.duty import Duty
 from p2pd.daemon.folding import Folding
 from p2pd.daemon.given import Given, gather
@@ -187,6 +188,7 @@ async def _run_node(given: Given, directory: DataDirectory, departure: Departure
             dice=dice,
             now_ms=lambda: time.time_ns() // 1_000_000,
             data_quota_bytes=config.data.quota_bytes,
+            data_sources=sources_of(config.data, given.revision),
             has_data=config.data.serve is not None,
             keep_every=config.store.keep_every,
             health=health,

@@ -1,11 +1,12 @@
-"""Files of data sets on this node: brought from peers, pinned while they are needed, dropped when others need room.
+"""Files of data sets on this node: brought, pinned while they are needed, dropped when others need room.
 
 What is here of them has a share of the store for itself; in it the least recently used go first. Units: seconds, bytes.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 import trio
@@ -14,8 +15,9 @@ from p2pd.core.artifact import ArtifactKind, Manifest
 from p2pd.core.backoff import backoff_s
 from p2pd.core.ids import ArtifactId, PeerId, short
 from p2pd.core.seldom import Seldom
-from p2pd.core.shards import SET_BYTES_MOST, SHARD_FORMAT, ShardSet, load_set
+from p2pd.core.shards import SET_BYTES_MOST, SHARD_FORMAT, ShardFile, ShardSet, load_set
 from p2pd.errors import NoRoomError, P2pError, UnreachableError
+from p2pd.node.sources import Sources
 from p2pd.node.transfer import Transfer
 from p2pd.node.wanted import Wanted
 from p2pd.ports import BlobStore
@@ -49,8 +51,10 @@ class DataFiles:
         dice: Random,
         givers: Callable[[], Givers],
         quota_bytes: int,
+        sources: Sources,
     ) -> None:
-        """quota_bytes: what fetched files may take; 0 for all that the store has."""
+        """quota_bytes: what fetched files may take; 0 for all that the store has. Sources are asked after peers."""
+        self.sources = sources
         self.last_failure = "nobody was asked yet"
         self._blobs = blobs
         self._transfer = transfer
@@ -75,24 +79,26 @@ class DataFiles:
         self._blobs.pin(wanted, SETS)
         if not await self._is_here(wanted):
             kind = ArtifactKind.SHARD_SET
-            await self._bring(Wanted(wanted, kind, SHARD_FORMAT, SET_BYTES_MOST))
+            sought = Wanted(wanted, kind, SHARD_FORMAT, SET_BYTES_MOST)
+            await self._bring(sought, partial(self.sources.find, wanted))
         found = load_set(await self._payload(wanted), wanted)
         self._sets[wanted] = found
         return found
 
-    async def bring(self, files: Sequence[Manifest], owner: str) -> None:
+    async def bring(self, files: Sequence[ShardFile], owner: str) -> None:
         """All of these files are here when this returns, and pinned until owner lets go. It tries until cancelled.
 
         Raises:
             RemoteError: an id names something else than the set says.
             StoreError: there is no room for them.
         """
-        self._pin(files, owner)
+        manifests = [one.manifest for one in files]
+        self._pin(manifests, owner)
         async with self._room:
-            await self._make_room(files)
-            missing = [one for one in files if not await self._is_here(one.id)]
-            for manifest in missing:
-                await self._blobs.begin(manifest)
+            await self._make_room(manifests)
+            missing = [one for one in files if not await self._is_here(one.manifest.id)]
+            for one in missing:
+                await self._blobs.begin(one.manifest)
         todo, failures = iter(missing), list[P2pError]()
         async with trio.open_nursery() as nursery:
 
@@ -151,28 +157,36 @@ class DataFiles:
             if await self._blobs.drop(one.id):
                 lacking -= one.size_bytes
 
-    async def _bring_each(self, todo: Iterator[Manifest]) -> None:
+    async def _bring_each(self, todo: Iterator[ShardFile]) -> None:
         for one in todo:
-            await self._bring(Wanted(one.id, one.kind, one.schema, one.size_bytes))
+            manifest = one.manifest
+            sought = Wanted(manifest.id, manifest.kind, manifest.schema, manifest.size_bytes)
+            await self._bring(sought, partial(self.sources.bring, one))
 
-    async def _bring(self, wanted: Wanted) -> None:
+    async def _bring(self, wanted: Wanted, from_source: Callable[[], Awaitable[str]]) -> None:
+        """From peers, else from a source, which says why it does not come from there."""
         failures = 0
         while True:
             givers = self._givers()
             try:
                 await self._transfer.fetch(wanted, givers.named, others=givers.linked, rounds=1)
             except UnreachableError as error:
-                self._failed(wanted.artifact, error)
+                why = str(error)
             else:
                 return
+            if self.sources:
+                if not (said := await from_source()):
+                    return
+                why = f"{why}; {said}"
+            self._failed(wanted.artifact, why)
             failures += 1
             base_s, most_s = PAUSE_BASE_S, PAUSE_MOST_S
             await trio.sleep(backoff_s(failures, self._dice, base_s=base_s, most_s=most_s))
 
-    def _failed(self, artifact: ArtifactId, error: UnreachableError) -> None:
-        self.last_failure = str(error)
+    def _failed(self, artifact: ArtifactId, why: str) -> None:
+        self.last_failure = why
         if self._told.due(trio.current_time()) is not None:
-            log.warning("data %s do not come: %s: they are asked for again", short(artifact), error)
+            log.warning("data %s do not come: %s: they are asked for again", short(artifact), why)
 
 
 def _bytes_of(files: Iterable[Manifest]) -> int:

@@ -41,9 +41,20 @@ from p2pd.node.diary import Diary
 from p2pd.node.discovery import Discovery, DiscoverySettings, Seed
 from p2pd.node.lane import Lane
 from p2pd.node.patience import PatientLedger
+from p2pd.node.sources import Sources
 from p2pd.node.supervision import Supervision, Task, Unsupervised
 from p2pd.node.transfer import Transfer
-from p2pd.ports import BlobStore, Ledger, Link, Math, RolePlugin, Signer, Transport, Worker
+from p2pd.ports import (
+    BlobStore,
+    DataSource,
+    Ledger,
+    Link,
+    Math,
+    RolePlugin,
+    Signer,
+    Transport,
+    Worker,
+)
 from p2pd.wire.envelope import load
 
 log = logging.getLogger("p2pd.node")
@@ -73,6 +84,8 @@ class Parts:
     """Of so many promoted heads one is kept for good; 0 for none."""
     data_quota_bytes: int = 0
     """What fetched files of data sets may take in the store; 0 for all of it."""
+    data_sources: Sequence[DataSource] = ()
+    """Where such files come from that no peer gives."""
     has_data: bool = False
     """It has whole data sets to give, and says so."""
     health: Health = field(default_factory=Health)
@@ -125,7 +138,12 @@ class Node:
             reach=self.discovery.reach,
         )
         self.data = DataFiles(
-            parts.blobs, self.transfer, parts.dice, self._givers, parts.data_quota_bytes
+            parts.blobs,
+            self.transfer,
+            parts.dice,
+            self._givers,
+            parts.data_quota_bytes,
+            Sources(parts.data_sources, parts.blobs, parts.dice),
         )
         self.discovery.offended = self.transfer.offended = self.offended
 

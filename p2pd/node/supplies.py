@@ -2,10 +2,9 @@
 
 import trio
 
-from p2pd.core.artifact import Manifest
 from p2pd.core.derive import Setting
 from p2pd.core.ids import ArtifactId
-from p2pd.core.shards import TRAIN, ShardSet, Split
+from p2pd.core.shards import TRAIN, ShardFile, ShardSet, Split
 from p2pd.core.wording import counted
 from p2pd.core.work import EvaluateJob, Evaluation, TrainJob, TrainResult, WorkloadInfo
 from p2pd.errors import RemoteError, UnreachableError, WorkloadError
@@ -65,7 +64,7 @@ class Supplies:
         limit_s = self._setting.revision.schedule.check_limit_ms / 1000
         with trio.move_on_after(limit_s):
             shards = await self._files.find(wanted)
-            files = [split.manifest(n) for split, n in shards.files() if split.name != TRAIN]
+            files = [split.file(n) for split, n in shards.files() if split.name != TRAIN]
             try:
                 await self._files.bring(files, f"{self._name}, validation")
             except RemoteError as error:
@@ -85,14 +84,14 @@ class Supplies:
             )
         return split
 
-    def _files_of(self, split: Split, microshards: tuple[int, ...]) -> list[Manifest]:
+    def _files_of(self, split: Split, microshards: tuple[int, ...]) -> list[ShardFile]:
         data = self._setting.revision.data
         spans = (
             range(start, start + data.shard_size(shard))
             for shard in microshards
             for start in (shard * data.shard_samples,)
         )
-        return [split.manifest(number) for number in split.files_of(spans)]
+        return [split.file(number) for number in split.files_of(spans)]
 
 
 class SuppliedWorker:

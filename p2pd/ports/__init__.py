@@ -2,10 +2,12 @@
 
 from p2pd.ports.outside import (
     BlobStore,
+    DataSource,
     Ledger,
     Link,
     LinkHandler,
     Math,
+    Reading,
     Signer,
     Table,
     Transport,
@@ -16,10 +18,12 @@ from p2pd.ports.role import Role, RolePlugin, RoleView, Services
 
 __all__ = [
     "BlobStore",
+    "DataSource",
     "Ledger",
     "Link",
     "LinkHandler",
     "Math",
+    "Reading",
     "Role",
     "RolePlugin",
     "RoleView",

@@ -4,6 +4,7 @@ Each port has two implementations, one in p2pd.io and one in p2pd.sim, and one c
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -239,6 +240,38 @@ class BlobStore(Protocol):
 
     async def keep(self, artifact: ArtifactId) -> None:
         """Pins it for good, over restarts too, whether it is here yet or not."""
+        ...
+
+
+class Reading(Protocol):
+    """A file on its way here."""
+
+    async def next(self) -> bytes:
+        """The next chunk of it: of CHUNK_BYTES, or what is left; empty at the end.
+
+        Raises:
+            UnreachableError: it does not go on, or not in time.
+        """
+        ...
+
+
+class DataSource(Protocol):
+    """A place besides peers from which files of data sets come. Whoever reads checks what it gives."""
+
+    @property
+    def name(self) -> str:
+        """As its owner wrote it, for people."""
+        ...
+
+    def read(
+        self, file: str, manifest: Manifest | None, chunk: int
+    ) -> AbstractAsyncContextManager[Reading]:
+        """A file of a set from one of its chunks on; manifest: what it must be, None where nobody knows yet.
+
+        Raises:
+            UnreachableError: it cannot be had now.
+            RemoteError: what is there is something else.
+        """
         ...
 
 

@@ -1,7 +1,7 @@
 """Reference workload: real handwritten digits, 8x8 pixels, that come with scikit-learn.
 
 1437 images train, 360 validate; the split never changes. Config keys, all optional: lr, batch,
-hidden, seed, data. Source: UCI ML hand-written digits, in scikit-learn's datasets/data/digits.csv.gz.
+hidden, seed, data, sources. Source: UCI ML hand-written digits, in scikit-learn's datasets/data/digits.csv.gz.
 """
 
 import gzip
@@ -49,6 +49,8 @@ class DigitsConfig:
     data: str = ""
     """Id of these digits in shard files, as p2pd data shard prints it: they are then fetched by lease, and scikit-learn
     is not needed."""
+    sources: str = ""
+    """URLs where nodes find the files that no peer gives; read by the nodes, not by this workload."""
 
 
 def build(config: Mapping[str, object]) -> Workload:

@@ -1,12 +1,17 @@
 """Targets that read data sets: what others wrote, and what a person gave to be sharded."""
 
+import json
+import socket
 from functools import cache
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from p2pd.core.samples import dump_sample, load_sample
 from p2pd.core.shards import SET_FILE, load_set, unpack_shard
-from p2pd.errors import RemoteError, StoreError, UsageError, WorkloadError
+from p2pd.errors import RemoteError, StoreError, UnreachableError, UsageError, WorkloadError
+from p2pd.io.http_files import _Answer, _opened
+from p2pd.io.listing import parse_listing
 from p2pd.io.sample_files import parse_line
 from p2pd.io.shard_directory import open_directory
 from p2pd.workload.samples import load
@@ -91,3 +96,45 @@ def line_of_json(data: bytes, scratch: Scratch) -> None:
         dump_sample(value)
     except ValueError:
         return
+
+
+LISTED = [{"path": "a/b.shard", "size": 3, "lfs": {"oid": "ab" * 32}, "url": "https://h/b"}]
+
+
+@DATA.add(
+    "list of files",
+    RemoteError,
+    lambda: [json.dumps(LISTED).encode(), b'{"siblings":[{"rfilename":"x"}]}'],
+    "p2pd.io.listing.parse_listing",
+)
+def list_of_files(data: bytes, scratch: Scratch) -> None:
+    for name, one in parse_listing(data).items():
+        assert ".." not in one.path.split("/")
+        assert name == one.name
+
+
+ANSWERS = (
+    b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nbytes",
+    b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 2-4/5\r\nContent-Length: 3\r\n\r\ntes",
+)
+
+
+@DATA.add("web server", (RemoteError, UnreachableError), lambda: ANSWERS)
+def web_server(data: bytes, scratch: Scratch) -> None:
+    """What it answers to the question for a file of five bytes, from the third one on."""
+    here, there = socket.socketpair()
+    try:
+        there.sendall(data[: 2**16])
+        there.close()
+        response = HTTPResponse(here)
+        try:
+            response.begin()
+        except (OSError, HTTPException, ValueError):
+            response.close()
+            return
+        stream = _opened("http://h", _Answer(here, HTTPConnection("h"), response), 5, 2)
+        while stream.read(2**16):
+            pass
+        stream.close()
+    finally:
+        here.close()

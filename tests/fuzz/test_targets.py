@@ -124,6 +124,7 @@ NOT_FROM_OUTSIDE = {
     "p2pd.bench.": "what a benchmark's own processes say",
     "p2pd.cli.alone.train": "lines of a process of ours",
     "p2pd.daemon.demo._train_alone": "lines of a process of ours",
+    "p2pd.daemon.data.named_in": "the configuration in a revision that the authority signed",
     "p2pd.cli.experiment.list_revisions": "the configuration in a revision that the authority signed",
     "p2pd.cli.revisions.revision_json": "the same",
     "p2pd.workload.session.": "the same",

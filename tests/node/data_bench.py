@@ -1,12 +1,15 @@
 """Nodes in memory that have data sets in shard files, or fetch them."""
 
+from collections.abc import Sequence
 from hashlib import sha256
 from random import Random
 
-from p2pd.core.artifact import ArtifactKind, Manifest
+from p2pd.core.artifact import ArtifactKind
 from p2pd.core.samples import dump_sample
-from p2pd.core.shards import SHARD_FORMAT, ShardSet, Split, pack_shard
+from p2pd.core.shards import SHARD_FORMAT, ShardFile, ShardSet, Split, pack_shard
 from p2pd.node.data_files import DataFiles, Givers
+from p2pd.node.sources import Sources
+from p2pd.ports import DataSource
 from tests.node.transfer_bench import Node
 
 TRAIN_FILES, VALID_FILES = 8, 2
@@ -32,8 +35,8 @@ SET = ShardSet(
 FILE_BYTES = max(map(len, TRAIN))
 
 
-def files(*numbers: int) -> list[Manifest]:
-    return [SET.splits[0].manifest(number) for number in numbers]
+def files(*numbers: int) -> list[ShardFile]:
+    return [SET.splits[0].file(number) for number in numbers]
 
 
 async def give(node: Node) -> None:
@@ -43,18 +46,19 @@ async def give(node: Node) -> None:
         await node.blobs.put(ArtifactKind.SHARD, SHARD_FORMAT, data)
 
 
-def data_of(node: Node, quota_bytes: int = 0) -> DataFiles:
+def data_of(node: Node, quota_bytes: int = 0, sources: Sequence[DataSource] = ()) -> DataFiles:
     """What a node does that wants data, and asks all that it is linked to."""
 
     def givers() -> Givers:
         return Givers((), [link.peer for link in node.transport.links()])
 
-    return DataFiles(node.blobs, node.transfer, Random(0), givers, quota_bytes)
+    others = Sources(sources, node.blobs, Random(0))
+    return DataFiles(node.blobs, node.transfer, Random(0), givers, quota_bytes, others)
 
 
 def held(node: Node) -> list[int]:
     """Numbers of the files of the training set."""
-    numbers = {manifest.id: n for n, manifest in enumerate(files(*range(TRAIN_FILES)))}
+    numbers = {file.manifest.id: n for n, file in enumerate(files(*range(TRAIN_FILES)))}
     return sorted(
         numbers[one.id]
         for one in node.blobs.held(ArtifactKind.SHARD)

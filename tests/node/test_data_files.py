@@ -120,6 +120,6 @@ def test_an_id_that_names_something_else_is_no_set() -> None:
         await give(giver)
         await bench.link(alice, [giver])
         with pytest.raises(RemoteError, match="is SHARD, not SHARD_SET"):
-            await data_of(alice).find(files(0)[0].id)
+            await data_of(alice).find(files(0)[0].manifest.id)
 
     run(scenario)
