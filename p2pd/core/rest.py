@@ -1,18 +1,19 @@
-"""How long a trainer rests whose workload fails again and again, or whose data cannot be had. Seconds.
+"""How long to rest after something that fails again and again. Seconds.
 
-Without it the network would decide one empty window after the other, as fast as it can.
+Without it a trainer would have the network decide one empty window after the other, as fast as it can, and a
+validator would start one process after the other.
 """
 
 from dataclasses import dataclass
 
 from p2pd.core.backoff import DOUBLINGS_MAX
 
-FIRST_S, MOST_S = 5.0, 300.0
-"""After the second failure in a row, and at most; it doubles with each further one."""
-
 
 @dataclass(slots=True)
 class Rest:
+    first_s: float
+    """After the second failure in a row; it doubles with each further one."""
+    most_s: float
     failures: int = 0
     """In a row."""
     until_s: float = 0.0
@@ -24,8 +25,8 @@ class Rest:
         self.failures = 0
 
     def failed(self, now_s: float) -> None:
-        """No rest after the first failure: the next lease may go well."""
+        """No rest after the first failure: the next time all may be well."""
         self.failures += 1
         if self.failures > 1:
             doublings = min(self.failures - 2, DOUBLINGS_MAX)
-            self.until_s = now_s + min(MOST_S, FIRST_S * 2.0**doublings)
+            self.until_s = now_s + min(self.most_s, self.first_s * 2.0**doublings)

@@ -18,6 +18,8 @@ from p2pd.core.validator.events import Adopted, Fetched, ObjectSeen, Publish
 from p2pd.core.voting.rules import Sign
 from p2pd.core.work import TrainJob, TrainResult
 
+REST_S, REST_MOST_S = 5.0, 300.0
+"""From its workload, or from data that cannot be had."""
 REMEMBERED = 2
 """Of so many last leases a worker keeps the steps: with lookahead no more are undecided at a time."""
 
@@ -104,7 +106,7 @@ class Trainer:
     """The reserved lease failed: it is tried again as a lease of its own plan."""
     paused: str = ""
     """Why it rests; empty where it works."""
-    rest: Rest = field(default_factory=Rest)
+    rest: Rest = field(default_factory=lambda: Rest(REST_S, REST_MOST_S))
     """While it rests it shows no presence, and gives back what it is dealt."""
     now_s: float = 0.0
     out: list[Effect] = field(default_factory=list)

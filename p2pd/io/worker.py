@@ -14,10 +14,10 @@ from typing import TypeVar
 import trio
 
 from p2pd.core.artifact import ArtifactKind, Manifest
-from p2pd.core.backoff import DOUBLINGS_MAX
 from p2pd.core.codecs import update_schema
 from p2pd.core.encoding import decode, encode
 from p2pd.core.ids import ArtifactId
+from p2pd.core.rest import Rest
 from p2pd.core.wording import counted
 from p2pd.core.work import (
     COUNT_MAX,
@@ -77,9 +77,8 @@ class WorkerProcess:
         self._lock = trio.Lock()
         self._info: WorkloadInfo | None = None
         self._number = 0
-        self._failures = 0
-        """In a row: a workload that fails again and again is not built again at once."""
-        self._rest_until_s = 0.0
+        self._rest = Rest(settings.rest_s, settings.rest_most_s)
+        self._last_failure = ""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serves calls until cancelled. In the main thread: the process dies with its thread."""
@@ -140,7 +139,7 @@ class WorkerProcess:
         if self._nursery is None:
             raise LocalError("the worker is not running")
         if self._child is None or self._child.ended.is_set() or self._child.info is None:
-            await trio.sleep_until(self._rest_until_s)
+            self._require_rested()
         if self._child is None or self._child.ended.is_set():
             try:
                 self._child = Child(self._settings, self._log)
@@ -163,20 +162,27 @@ class WorkerProcess:
         """What the process that is there answers, which must be that it is done."""
         try:
             body = await self._ask(call, content, deadline_s)
-        except WorkloadError:
-            self._failed()
+        except WorkloadError as error:
+            self._failed(error)
             raise
         if call in (Call.TRAIN, Call.EVALUATE):  # building alone shows little
-            self._failures = 0
+            self._rest.went_well()
         return body
 
-    def _failed(self) -> None:
-        settings, more = self._settings, min(self._failures, DOUBLINGS_MAX)
-        rest_s = min(settings.rest_most_s, settings.rest_s * 2.0 ** (more - 1)) if more else 0.0
-        self._failures += 1
-        self._rest_until_s = trio.current_time() + rest_s
+    def _failed(self, error: WorkloadError) -> None:
+        self._rest.failed(trio.current_time())
+        self._last_failure = str(error)
         if self._child is not None:
             self._child.info = None
+
+    def _require_rested(self) -> None:
+        """It refuses rather than waits: callers would pile up."""
+        now_s, rest = trio.current_time(), self._rest
+        if rest.is_on(now_s):
+            raise WorkloadError(
+                f"{self._last_failure}; not tried again for {rest.until_s - now_s:.1f} s"
+                f" after {counted(rest.failures, 'failure')} in a row"
+            )
 
     async def _ask(self, call: Call, content: object, deadline_s: float) -> bytes:
         """Asks the process that is there, and waits for its answer or its end."""
