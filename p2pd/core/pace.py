@@ -10,9 +10,14 @@ from dataclasses import dataclass, replace
 
 from p2pd.core.decision import Standing
 from p2pd.core.ids import PeerId
+from p2pd.core.work import MILLION
 
 KEPT, OF = 3, 4
 """Of the old pace, when a new one comes."""
+NOISE = MILLION // 4
+"""By so much equal machines may differ in a window."""
+MOMENT_US = 200_000
+"""To wait so long for somebody costs nothing beside a decision; fetching a head may differ by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +44,23 @@ def fitted(
 ) -> Iterable[Standing]:
     """The records of those that delivered, with leases that take no longer than a typical trainer's longest.
 
-    Typical is the median, of two the faster one: so the slower half is ready when the faster one is.
+    Typical is the median, of two the faster one: so the slower half is ready when the faster one is. Who is hardly
+    slower keeps its lease: of few microshards the next shorter one is much shorter.
     """
     known = sorted(rows[peer].shard_us for peer in paces.together if peer in rows)
     known = [pace for pace in known if pace]
     if not known:
         return
-    window_us = max_lease_shards * known[(len(known) - 1) // 2]
+    typical_us = known[(len(known) - 1) // 2]
+    window_us = max_lease_shards * typical_us
     for peer in paces.said:
         row = rows[peer]
-        if row.shard_us:
+        if _is_slow(row, typical_us):
             most = max(1, window_us // row.shard_us)
             yield replace(row, budget_shards=min(row.budget_shards, most))
+
+
+def _is_slow(row: Standing, typical_us: int) -> bool:
+    later_us = row.shard_us - typical_us
+    noise_us = typical_us * NOISE // MILLION
+    return later_us > noise_us and later_us * row.budget_shards > MOMENT_US

@@ -7,9 +7,9 @@ reserved for it, from its own state, and an update may be published a window lat
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from p2pd.core.decision import Decision, Lease, PlanState
+from p2pd.core.decision import Decision, Lease, Plan, PlanState
 from p2pd.core.derive import Setting
-from p2pd.core.ids import ArtifactId, DecisionId, PeerId
+from p2pd.core.ids import ArtifactId, DecisionId, PeerId, digest
 from p2pd.core.lease_data import BringData, DataBrought
 from p2pd.core.messages import TOOK_MOST_MS, Beacon, Leave, Release, Service, Update
 from p2pd.core.rest import Rest
@@ -328,10 +328,8 @@ class Trainer:
     def _task(self, height: int, shards: tuple[int, ...], plan: DecisionId | None) -> Task:
         revision, state = self.setting.revision, self.previous.state
         schedule, progress, base = revision.schedule, state.progress, state.plan.base
-        seed = state.plan.seed[:8]
         if plan is None:
             progress = replace(progress, steps=progress.steps + self.steps_ahead)
-            seed = state.plan.seed[8:16]
         carry = [
             before
             for before, start in sorted(self.undecided.items())
@@ -343,7 +341,7 @@ class Trainer:
             shards=shards,
             shard_samples=revision.data.shard_samples,
             progress=progress,
-            seed=int.from_bytes(seed),
+            seed=lease_seed(state.plan, self.me, height),
             owner=self.me,
             codec=revision.codec,
             carry=tuple(carry),
@@ -392,3 +390,8 @@ class Trainer:
             self.done = task.height
             self._publish("release", Release(task.plan, why[:500]))
         self._begin()
+
+
+def lease_seed(plan: Plan, me: PeerId, height: int) -> int:
+    """Of the lease of one trainer: what all drew alike, masks or samples, no mean would level out."""
+    return int.from_bytes(digest("lease-seed", plan.seed + height.to_bytes(8) + me)[:8])

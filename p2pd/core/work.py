@@ -113,7 +113,7 @@ class TrainJob:
     shard_samples: int
     progress: Progress
     seed: int
-    """Shuffling and dropout within the lease; 64 bits, from the plan."""
+    """Shuffling and dropout within the lease; 64 bits, from the plan and the trainer."""
     owner: bytes = b""
     """Peer id of the trainer: it becomes part of the artifact's name."""
     codec: str = "f32"

@@ -108,8 +108,8 @@ class SessionWorker:
     dice: Random
     build: BuildCall
     judge: Judge
-    train_s: tuple[float, float]
-    """What a lease takes: between these."""
+    sample_s: tuple[float, float]
+    """What a sample of a lease takes to train: between these, drawn for each lease."""
     own: Path
     """For what outlives the process, as the node's data directory does."""
     session: Session | None = None
@@ -120,7 +120,8 @@ class SessionWorker:
         return self.judge.session.info()
 
     async def train(self, job: TrainJob) -> TrainResult:
-        await pause(self.dice.uniform(*self.train_s))
+        samples = len(job.shards) * job.shard_samples
+        await pause(samples * self.dice.uniform(*self.sample_s))
         if self.session is None:
             self.session = Session(self.build)
         base, output = await self.shelf.path(self.blobs, job.base), self.shelf.fresh()

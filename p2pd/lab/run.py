@@ -60,8 +60,8 @@ class Course:
     merge: MergeSettings = field(default_factory=MergeSettings)
     outer: OuterSettings = field(default_factory=OuterSettings)
     canary: CanarySettings = field(default_factory=CanarySettings)
-    train_s: tuple[float, float] = (2.0, 3.0)
-    """What a lease takes: between these."""
+    sample_s: tuple[float, float] = (0.002, 0.0023)
+    """What a sample of a lease takes to train: between these, drawn for each lease."""
     seed: int = 0
     """Of the network: keys, deals of samples, and all that a revision's own seed fixes."""
 
@@ -166,7 +166,7 @@ class TensorSubject:
             dice,
             self._build,
             self.judge,
-            self._course.train_s,
+            self._course.sample_s,
             self._shelf.directory / life.name,
         )
 

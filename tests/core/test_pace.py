@@ -125,3 +125,16 @@ def test_a_pace_is_smoothed_and_one_that_is_not_said_stays() -> None:
     conduct = {PEERS[0]: Conduct.MISSED}
     (row,) = moved(state, conduct, SCHEDULE, 2, Paces({}, frozenset(conduct)))
     assert row.shard_us == 1000
+
+
+@pytest.mark.parametrize(
+    ("typical_us", "slower_us", "shards"),
+    [(100_000, 125_000, 10), (100_000, 126_000, 7), (1000, 21_000, 10), (1000, 21_100, 1)],
+)
+def test_who_is_hardly_slower_keeps_its_lease(typical_us: int, slower_us: int, shards: int) -> None:
+    schedule = replace(SCHEDULE, lease_shards=8, max_lease_shards=10)
+    conduct = dict.fromkeys(PEERS[:3], Conduct.DELIVERED)
+    paces = Paces({**dict.fromkeys(PEERS[:2], typical_us), PEERS[2]: slower_us}, frozenset(conduct))
+    rows = {row.peer: row for row in moved(GENESIS.state, conduct, schedule, 1, paces)}
+    assert rows[PEERS[0]].budget_shards == 10
+    assert rows[PEERS[2]].budget_shards == shards

@@ -48,6 +48,20 @@ def at_work() -> tuple[Trainer, Train]:
     return machine, train
 
 
+def seed_of(machine: Trainer) -> int:
+    machine.resume(())
+    (train,) = machine.handle(Fetched(FIRST.head, here=True), 1.0)
+    assert isinstance(train, Train)
+    return train.job.seed
+
+
+def test_each_trainer_of_a_plan_draws_for_itself_and_the_same_after_a_restart() -> None:
+    mine, other = seed_of(trainer()), seed_of(trainer(who=TRAINERS[1]))
+    assert mine != other
+    assert seed_of(trainer()) == mine
+    assert 0 <= mine < 2**64
+
+
 def test_it_shows_presence_and_fetches_the_base_of_its_lease() -> None:
     effects = trainer().resume(())
     assert said(effects) == [Beacon(Service.TRAIN)]

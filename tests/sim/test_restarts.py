@@ -31,7 +31,7 @@ COURSE = Course(
     schedule=ScheduleSettings(shard_samples=32, lease_shards=2, max_lease_shards=2),
     update=UpdateSettings(codec="int8"),
     outer=OuterSettings(rule="nesterov", lr=0.7, momentum=0.5),
-    train_s=(4.0, 4.5),
+    sample_s=(0.0625, 0.07),
 )
 AWAY_S = 0.3
 
