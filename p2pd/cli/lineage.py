@@ -124,6 +124,7 @@ def detail(chain: Chain, height: int) -> dict[str, object]:
         "cohort": _cohort(chain, decision),
         "missed": _missed(chain, decision),
         "outer": decision.header.outer.hex() if decision.header.outer else None,
+        "step": decision.step.artifact.hex() if decision.step else None,
         "merge_rule": decision.merged.rule if decision.merged else None,
         "votes": _votes(chain, record),
         "leases": [

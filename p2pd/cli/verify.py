@@ -69,7 +69,7 @@ class Verification:
 
 
 CERTIFIED_KINDS = (ArtifactKind.HEAD, ArtifactKind.OUTER)
-NAMES = {ArtifactKind.HEAD: "head", ArtifactKind.OUTER: "outer state"}
+NAMES = {ArtifactKind.HEAD: "head", ArtifactKind.OUTER: "outer state", ArtifactKind.STEP: "step"}
 
 
 Certified = dict[tuple[ArtifactId, ArtifactKind], int]
@@ -88,7 +88,8 @@ def verify(chain: Chain, *, live: bool = False) -> Verification:
             continue
         decisions += 1
         newest = tuple(zip(artifacts_of(found), CERTIFIED_KINDS, strict=False))
-        for artifact in newest:
+        step = () if found.step is None else ((found.step.artifact, ArtifactKind.STEP),)
+        for artifact in (*newest, *step):
             certified.setdefault(artifact, found.height)
     reports = _reports(chain)
     findings += reports
@@ -161,7 +162,7 @@ def _missing(
 
 
 def _wrong_kinds(chain: Chain, certified: Certified) -> Iterator[Finding]:
-    """What is here by the id of a head or of an outer state must be one, of this revision."""
+    """What is here by the id of a head, of an outer state or of a step must be one, of this revision."""
     for (artifact, kind), height in certified.items():
         path = chain.blobs / f"{artifact.hex()}.manifest"
         if not exists(path):

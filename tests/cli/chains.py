@@ -1,7 +1,7 @@
 """A small certified chain in a data directory, made by the pure core and keys held in hand."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -19,7 +19,17 @@ from p2pd.core.ids import ArtifactId
 from p2pd.core.messages import Beacon, Candidate, ChoiceKind, Choices, Report, Service, Update
 from p2pd.core.revision import Canary, DataSpec, Revision, Schedule, WorkloadSpec
 from p2pd.core.votes import NO_ROUND, Certificate, Step, Vote
-from p2pd.core.work import FULL, Figure, Merged, MergeRule, OuterRule, Schema, TensorSpec, Verdict
+from p2pd.core.work import (
+    FULL,
+    Figure,
+    HeadStep,
+    Merged,
+    MergeRule,
+    OuterRule,
+    Schema,
+    TensorSpec,
+    Verdict,
+)
 from p2pd.io.blobs import FileBlobStore
 from p2pd.io.keys import Ed25519Signer
 from p2pd.io.ledger import SqliteLedger
@@ -37,7 +47,6 @@ def key(name: str) -> Ed25519Signer:
 
 
 AUTHORITY = key("authority")
-PLAIN = OuterRule("mean", MILLION, 0)
 VALIDATORS = [key(f"validator {n}") for n in range(3)]
 TRAINERS = [key(f"trainer {n}") for n in range(2)]
 
@@ -82,12 +91,10 @@ def tensor_bytes(number: int) -> bytes:
     return layout_of(SCHEMA.tensors).header + bytes([0, 0, 0x80, 0x3F, 0, 0, number, 0x40] * 3)
 
 
-def build_chain(
-    root: Path, heights: int = 4, outer: OuterRule = PLAIN, missed_at: int = 0
-) -> Built:
+def build_chain(root: Path, heights: int = 4, missed_at: int = 0, **changes: Any) -> Built:
     """D(0) idle, D(1) deals leases, then windows with one accepted and one rejected update each.
 
-    At height missed_at the second trainer brings nothing.
+    At height missed_at the second trainer brings nothing. changes are of the revision.
     """
     data_dir = root / "node"
     data_dir.mkdir(mode=0o700)
@@ -102,7 +109,7 @@ def build_chain(
     )
     genesis_file = root / "genesis.cbor"
     genesis_file.write_bytes(encode(seal_genesis(genesis, (AUTHORITY,))))
-    return trio.run(_fill, data_dir, genesis_file, genesis, heights, outer, missed_at)
+    return trio.run(_fill, data_dir, genesis_file, genesis, heights, missed_at, changes)
 
 
 FIGURES = (Figure("top5", 990_000),)
@@ -113,22 +120,26 @@ async def _fill(
     genesis_file: Path,
     genesis: Genesis,
     heights: int,
-    outer: OuterRule,
     missed_at: int,
+    changes: Mapping[str, Any],
 ) -> Built:
     settings = StoreSettings(quota_bytes=0, reserve_bytes=0)
     store = FileBlobStore(data_dir / "blobs", settings, on_damage=lambda *_: None)
     heads = [
         await store.put(ArtifactKind.HEAD, SCHEMA.id, tensor_bytes(n)) for n in range(heights + 1)
     ]
-    revision = replace(revision_of(genesis, heads[0]), outer=outer)
+    revision = replace(revision_of(genesis, heads[0]), **changes)
     setting = Setting(genesis, revision)
     states: list[ArtifactId | None] = [None] * (heights + 1)
-    if outer.keeps_state:
+    if revision.state_parts:
         schema = revision.outer_schema.id
         states = [
             await store.put(ArtifactKind.OUTER, schema, bytes([n])) for n in range(heights + 1)
         ]
+    steps: list[ArtifactId | None] = [None] * (heights + 1)
+    if revision.head_codec != "f32":
+        schema = revision.step_schema.id
+        steps = [await store.put(ArtifactKind.STEP, schema, bytes([n])) for n in range(heights + 1)]
     decisions = [genesis_decision(setting)]
     signed = seal_revision(setting.revision, (AUTHORITY,))
     writes = [
@@ -137,7 +148,8 @@ async def _fill(
     ]
     for height in range(1, heights + 1):
         there = TRAINERS[: 1 if height == missed_at else None]
-        decision = _next(setting, decisions[-1], heads[height], states[height], there)
+        made = heads[height], states[height], steps[height]
+        decision = _next(setting, decisions[-1], made, there)
         record = Record(decision, certify(setting, decision))
         decisions.append(decision)
         place = setting.revision.id + height.to_bytes(8)
@@ -172,10 +184,11 @@ def revision_of(genesis: Genesis, head: ArtifactId) -> Revision:
 def _next(
     setting: Setting,
     previous: Decision,
-    head: ArtifactId,
-    outer: ArtifactId | None,
+    made: tuple[ArtifactId, ArtifactId | None, ArtifactId | None],
     there: Sequence[Ed25519Signer],
 ) -> Decision:
+    """made are the head, the state and the step of a merge."""
+    head, outer, step = made
     scope = setting.scope(previous.height + 1)
     beacons = [seal(signer, "beacon", scope, Beacon(Service.TRAIN)) for signer in TRAINERS]
     presence = tuple(sorted(beacons, key=lambda beacon: beacon.signer))
@@ -189,7 +202,8 @@ def _next(
     kind = ChoiceKind.WINDOW if cohort else ChoiceKind.IDLE
     choices = Choices(kind, tuple(cohort), presence, (), (), ())
     job = merge_job(setting, previous, choices.cohort)
-    merged = Merged(head, outer, "mean", (FULL,), None) if job else None
+    made_of = HeadStep(job.base, step) if job and step else None
+    merged = Merged(head, outer, "mean", (FULL,), None, made_of) if job else None
     return derive(setting, previous, choices, encode(choices), merged)
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -187,11 +188,30 @@ def test_i04_outer_states_are_verified_like_heads(tmp_path: Path) -> None:
     assert notes(chain) == {f"blob {newest.hex()}": "the outer state of height 4 is not here"}
 
 
-def test_i04_an_outer_state_that_is_something_else_is_found(tmp_path: Path) -> None:
-    chain = build_chain(tmp_path, outer=NESTEROV)
+def test_a_step_may_be_elsewhere_but_what_is_here_by_its_name_is_verified(tmp_path: Path) -> None:
+    chain = build_chain(tmp_path, head_codec="int8")
+    step = chain.decisions[4].step
+    assert step is not None
+    assert verify(chain) == {}
+    assert p2pd("heads", "show", *chain.arguments, "--json").json["step"] == step.artifact.hex()
+    flip(chain.blob(step.artifact))
+    assert verify(chain) == {f"blob {step.artifact.hex()}": "chunk 0 was changed"}
+    chain.blob(step.artifact).unlink()
+    chain.blob(step.artifact).with_name(f"{step.artifact.hex()}.manifest").unlink()
+    assert notes(chain) == verify(chain) == {}
+
+
+@pytest.mark.parametrize("changes", [{"outer": NESTEROV}, {"head_codec": "int8"}])
+def test_i04_an_outer_state_or_a_step_that_is_something_else_is_found(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    chain = build_chain(tmp_path, **changes)
     decision = chain.decisions[4]
     assert decision.merged is not None
     swapped = replace(decision.merged, outer=decision.head)
+    if decision.merged.step is not None:
+        step = replace(decision.merged.step, artifact=decision.head)
+        swapped = replace(decision.merged, step=step)
     choices = load_choices(decision.choices, chain.setting.genesis.network)
     other = derive(chain.setting, chain.decisions[3], choices, decision.choices, swapped)
     chain.store(4, dump_record(Record(other, certify(chain.setting, other))))

@@ -59,6 +59,9 @@ def found_and_publish(directory: Path) -> None:
     words += ["--workload", "p2pd.workloads.digits", "--study", "lab"]
     words += ["--experiment", "digits", "--name", "r1"]
     words += ["--set", "schedule.settle_s=0.2", "--set", "schedule.check_limit_s=10"]
+    # All that makes updates and heads small, and all that is certified beside a head.
+    for small in ("update.codec=int4", "update.head_codec=int8", "outer.rule=nesterov"):
+        words += ["--set", small]
     ran = p2pd("experiment", "publish", *words, directory=directory)
     assert ran.code == 0, ran.err
 
