@@ -45,6 +45,7 @@ CASES = {
     "J4": Case("a seed down for 10 min, 6,000 callers", real(crowds.chatter), waits=True),
     "D10": Case("leases of 3 and 65 samples", real(fleets.small_leases)),
     "F5": Case("workers of nodes that end", real(fleets.orphans)),
+    "F1": Case("forks beside threads, 100 leases", workloads.forking),
     "F7": Case("bad workloads, on a /dev/shm of 1 MB", workloads.naughty, waits=True),
     "C3": Case("a provider of 5 kB/s", transfers.slow_provider),
     "C1": Case("a provider of 100 MB killed at 50 %", transfers.death),

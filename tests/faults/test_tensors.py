@@ -222,3 +222,20 @@ def test_i08_a_pickle_from_a_peer_is_refused_and_not_loaded(tmp_path: Path) -> N
         with pytest.raises(WorkloadError, match="does not fit"):
             read_head(path, schema)
     assert not trap.exists()
+
+
+@pytest.mark.parametrize("identical", [1, 3])
+def test_the_next_head_of_identical_trainers_is_theirs_to_the_bit(
+    tmp_path: Path, identical: int
+) -> None:
+    """With outer lr 1 and no momentum: a wrong sign, or a step that is rounded twice, would show."""
+    torch.manual_seed(0)
+    base, model = (nn.Sequential(nn.Linear(7, 5), nn.BatchNorm1d(5)) for _ in range(2))
+    model[0].half()
+    base[0].half()
+    files = Files(tmp_path, schema_of(model))
+    trained = dict(state_of(model))
+    head = files.mean(dict(state_of(base)), [(trained, 480)] * identical)
+    assert head.keys() == trained.keys()
+    assert all(torch.equal(head[name], trained[name]) for name in trained)
+    assert not all(torch.equal(head[name], state_of(base)[name]) for name in trained)

@@ -87,9 +87,9 @@ async def running(scene: Scene) -> AsyncIterator[None]:
         nursery.cancel_scope.cancel()
 
 
-def play(scene: Scene, part: Callable[[], Awaitable[None]]) -> None:
+def play(scene: Scene, part: Callable[[], Awaitable[None]], limit_s: float = LIMIT_S) -> None:
     async def main() -> None:
-        with trio.fail_after(LIMIT_S):
+        with trio.fail_after(limit_s):
             async with running(scene):
                 await part()
 

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from time import monotonic
 
 import trio
 
@@ -12,6 +13,7 @@ from p2pd.daemon.processes import last_line
 from tests.end_to_end.fleet_bench import Bench, Founded, build_revision, found, until
 from tests.faults.stated.seen import ROOT, Seen, all_run
 from tests.faults.stated.ways import BROKEN, EVALUATE, WAYS_FILE
+from tests.io.worker_bench import Scene, job, play
 
 NAUGHTY = "tests.faults.stated.naughty"
 SMALL = "P2PD_TEST_SMALL_SHM"
@@ -152,3 +154,47 @@ async def _reads(file: Path, text: str) -> bool:
 
 def _sizes(founded: Founded) -> int:
     return sum(one.stat().st_size for one in founded.data_dir("trainer1").glob("worker.log*"))
+
+
+FORKING = """
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, Dataset
+from p2pd import Learner, from_loaders
+
+class Products(Dataset):
+    def __len__(self):
+        return 64
+    def __getitem__(self, place):
+        return (torch.ones(256, 256) @ torch.ones(256, 256))[0, :4] / 256, place % 2
+
+def loss(outputs, targets):
+    torch.ones(512, 512) @ torch.ones(512, 512)  # in many threads, before the next processes are forked
+    return functional.cross_entropy(outputs, targets)
+
+def build(config):
+    model = nn.Linear(4, 2)
+    loader = DataLoader(Products(), batch_size=4, num_workers=2)
+    return from_loaders(Learner(model, torch.optim.SGD(model.parameters(), lr=0.1), loss=loss), loader, loader)
+"""
+LEASES = 100
+
+
+def forking(directory: Path) -> Seen:
+    """F1: torch computes in two threads, and processes of a data loader are forked, for a hundred leases."""
+    (directory / "forking_workload.py").write_text(FORKING)
+    scene = Scene(directory, module="forking_workload", threads=2, train_s=20.0)
+    seen, done = Seen(), [0]
+
+    async def part() -> None:
+        base = await scene.worker.initial()
+        for number in range(LEASES):
+            done[0] += (await scene.worker.train(job(base, number))).samples == 16
+
+    start_s = monotonic()
+    play(scene, part, limit_s=300.0)
+    seen.note(
+        f"{done[0]} of {LEASES} leases in {monotonic() - start_s:.0f} s", right=done[0] == LEASES
+    )
+    return seen
