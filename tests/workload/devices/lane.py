@@ -1,0 +1,194 @@
+"""Several workers of one trainer, in every way that they can go well and wrong: make devices. Seconds.
+
+On the GPUs of this machine over nccl where it has two or more, else on the CPU over gloo. Each check prints
+one line; exit status 1 if one failed.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic
+
+import torch
+import trio
+
+from p2pd.workload.protocol import AUTO, Devices
+from tests.io.worker_bench import Scene, play, running
+from tests.workload.devices.alone import alone
+from tests.workload.devices.checks import (
+    fails,
+    job,
+    nothing_is_left,
+    stops_when_told,
+    trains_as_one,
+)
+from tests.workload.devices.crewed import crewed
+from tests.workload.devices.documented import own_strategy
+
+GPUS = torch.cuda.device_count()
+HANG_S = 6.0
+
+
+def places(count: int, strategy: str = AUTO) -> Devices:
+    if count <= GPUS > 1:
+        return Devices(tuple(f"cuda:{number}" for number in range(count)), strategy=strategy)
+    return Devices(workers=count, strategy=strategy)
+
+
+def as_one(root: Path, workers: int, **settings: object) -> None:
+    config = json.dumps({"accumulate": 2, "clip_norm": 0.5} | settings)
+    scene = crewed(root, places(workers), config=config)
+
+    async def part() -> None:
+        with alone(root, config) as one:
+            await trains_as_one(scene, one)
+        await stops_when_told(scene)
+
+    play(scene, part)
+    assert len(scene.pids()) == workers
+    nothing_is_left(scene)
+
+
+def strategies(root: Path) -> None:
+    """multi, and one of the user's own that rounds gradients to bfloat16."""
+    (root / "own_strategy.py").write_text(own_strategy())
+    for wanted, config, close in (
+        (places(2, "multi"), {"accumulate": 2}, 1e-3),
+        (places(2), {"strategy": "own_strategy"}, 0.05),
+    ):
+        text = json.dumps(config)
+        scene = crewed(root, wanted, config=text)
+
+        async def part(scene: Scene = scene, text: str = text, close: float = close) -> None:
+            base = await scene.worker.initial()
+            with alone(root, text) as one:
+                for seed in (20, 21):
+                    result = await scene.worker.train(job(base, seed))
+                    done = one.train(job(base, seed), scene.shelf.path(base))
+                    assert (result.samples, result.steps) == (done.samples, done.steps)
+                    apart = one.apart(scene.shelf.path(result.artifact))
+                    assert apart < close, f"{apart} apart"
+
+        play(scene, part)
+        nothing_is_left(scene)
+
+
+def buffers(root: Path) -> None:
+    """BatchNorm's are the main worker's before each step."""
+    scene = crewed(root, places(2), config='{"norm": true, "batch": 6}')
+
+    async def part() -> None:
+        base = await scene.worker.initial()
+        await scene.worker.train(job(base, 10))
+
+    play(scene, part)
+    means: dict[str, list[str]] = {"0": [], "1": []}
+    for line in scene.lines:
+        if line.startswith("mean "):
+            mean, _, rank = line.removeprefix("mean ").split()
+            means[rank].append(mean)
+    assert len(set(means["0"])) > 5
+    assert means["0"][: len(means["1"])] == means["1"]
+
+
+def failures(root: Path) -> None:
+    """Each way to fail, one after the other, with one scene."""
+    scene = crewed(root, places(2), train_s=HANG_S)
+    raised = r"^worker 1 failed: ValueError: no such luck \(.*crewed_workload\.py:\d+\)$"
+
+    async def part() -> None:
+        await fails(scene, 2, raised)
+        await fails(scene, 1, r"^worker 1 failed: its process was killed \(SIGKILL\)")
+        await fails(scene, 3, "^main worker failed: MemoryError: step 2")
+        await fails(scene, 8, "^worker 1 failed: the loss is nan at step 3")
+        await fails(scene, 6, "^worker 1 failed: its process ended with exit code 3")
+        await fails(scene, 4, r"^the main worker's process .* was killed \(SIGKILL\)")
+        await fails(scene, 7, f"^train passed its deadline of {HANG_S:g} s")
+        base = await scene.worker.initial()
+        assert (await scene.worker.train(job(base, 30))).samples == 64
+
+    play(scene, part)
+    nothing_is_left(scene)
+
+
+def at_once(root: Path) -> None:
+    """Two trainers of two workers each on one machine."""
+    scenes = []
+    for name in ("one", "other"):
+        (root / name).mkdir()
+        scenes.append(crewed(root / name, places(2)))
+
+    async def train(scene: Scene) -> None:
+        async with running(scene):
+            base = await scene.worker.initial()
+            for seed in range(20, 25):
+                assert (await scene.worker.train(job(base, seed))).samples == 64
+
+    async def both() -> None:
+        async with trio.open_nursery() as nursery:
+            for scene in scenes:
+                nursery.start_soon(train, scene)
+
+    trio.run(both)
+    for scene in scenes:
+        nothing_is_left(scene)
+
+
+def apart(*command: str) -> Callable[[Path], None]:
+    """Two workers train as one in a place of its own."""
+
+    def check(root: Path) -> None:
+        inside = f"{' && '.join(command)} && exec {sys.executable} -m {__name__} --only two"
+        unshare = ["unshare", "--user", "--map-root-user"] if os.geteuid() else ["unshare"]
+        result = subprocess.run(
+            [*unshare, "--uts", "--net", "sh", "-c", inside],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "TMPDIR": str(root)},
+        )
+        assert result.returncode == 0, result.stdout + result.stderr
+
+    return check
+
+
+CHECKS: dict[str, Callable[[Path], None]] = {
+    "two": lambda root: as_one(root, 2),
+    "four": lambda root: as_one(root, 4),
+    "one": lambda root: as_one(root, 1),
+    "sum": lambda root: as_one(root, 2, reduction="sum", clip_norm=None),
+    "strategies": strategies,
+    "buffers": buffers,
+    "failures": failures,
+    "at-once": at_once,
+    "nameless": apart("hostname no.such.name.invalid", "ip link set lo up"),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make devices", description=__doc__)
+    parser.add_argument("--only", choices=CHECKS, action="append", help="these checks")
+    wanted = parser.parse_args().only or list(CHECKS)
+    print(f"on {'nccl' if GPUS > 1 else 'gloo'}, {GPUS} GPUs", flush=True)  # noqa: T201 - what it is for
+    failed = 0
+    for name in wanted:
+        started_s = monotonic()
+        with tempfile.TemporaryDirectory() as directory:
+            try:
+                CHECKS[name](Path(directory))
+                word = "ok"
+            except Exception:  # noqa: BLE001 - whatever it is, the others are checked as well
+                traceback.print_exc()
+                word, failed = "FAILED", failed + 1
+        print(f"{name:12}{word:8}{monotonic() - started_s:.1f} s", flush=True)  # noqa: T201
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
