@@ -60,6 +60,9 @@ convergence: setup  ## fleets beside central training, MNIST in the directory MN
 	$(PY) -m scripts.convergence --mnist $(MNIST)
 	$(PY) -m scripts.convergence_page
 
+devices: setup  ## several workers of one trainer, on GPUs or the CPU, that go well and wrong: some minutes
+	$(PY) -m tests.workload.devices.lane
+
 soak: setup  ## memory over 100,000 requests on one connection: some minutes
 	$(PY) -m p2pd.cli bench soak
 
@@ -73,4 +76,4 @@ SECONDS = 20
 fuzz: .venv/fuzz  ## coverage-guided fuzzing of all that reads bytes: SECONDS=20 for each target
 	$(PY) -m tests.fuzz.lane --seconds $(SECONDS)
 
-.PHONY: fleet setup demo test check format sim breaks crash search hostile cases soak fuzz convergence
+.PHONY: fleet setup demo test check format sim breaks crash search hostile cases devices soak fuzz convergence

@@ -1,5 +1,14 @@
 """Numbers in sentences that people read."""
 
+from collections import Counter
+from collections.abc import Sequence
+
+
+def tallied(names: Sequence[str]) -> str:
+    """`cuda:0, 2 x cpu`: each name once, in the order of their first ones."""
+    counts = Counter(names)
+    return ", ".join(name if count == 1 else f"{count} x {name}" for name, count in counts.items())
+
 
 def counted(count: int, noun: str, form: str = "") -> str:
     """`1 fleet`, `0 fleets`, and with form `,` also `2,000 fleets`. Of nouns that only take an s."""

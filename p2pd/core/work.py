@@ -98,6 +98,8 @@ class WorkloadInfo:
     source: bytes
     """SHA-256 of the workload's source; a node whose digest differs from the revision's refuses."""
     data: DataInfo = field(default=DataInfo("indexed", "", ""))
+    devices: tuple[str, ...] = ()
+    """On what it computes here, a worker on each; the first is the main one's. For people."""
 
     def __post_init__(self) -> None:
         if not all(0 < size <= COUNT_MAX for size in (self.train_samples, self.validation_samples)):

@@ -36,6 +36,9 @@ class NoMath:
 
 
 class NoWorker:
+    def devices(self) -> str:
+        return ""
+
     async def info(self) -> WorkloadInfo:
         _refuse()
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from p2pd.core.health import Health
 from p2pd.core.revision import Revision
-from p2pd.core.wording import counted
+from p2pd.core.wording import counted, tallied
 from p2pd.core.work import EvaluateJob, Evaluation, TrainJob, TrainResult, WorkloadInfo
 from p2pd.errors import OtherWorkloadError, WorkloadError
 from p2pd.ports import Worker
@@ -20,10 +20,17 @@ class CheckedWorker:
         self._worker = worker
         self._revision = revision
         self._health = health
+        self._devices = ""
+
+    def devices(self) -> str:
+        """On what the workload computes; empty before it has been built."""
+        return self._devices
 
     async def info(self) -> WorkloadInfo:
         with self._noting():
-            return self._checked(await self._worker.info())
+            info = self._checked(await self._worker.info())
+            self._devices = tallied(info.devices)
+            return info
 
     async def train(self, job: TrainJob) -> TrainResult:
         await self.info()

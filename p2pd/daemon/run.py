@@ -19,7 +19,7 @@ from p2pd.config.names import parse_seed
 from p2pd.core.health import Health
 from p2pd.core.hello import PROTOCOL_VERSION, Hello
 from p2pd.core.ids import ArtifactId, PeerId, peer_id, short
-from p2pd.daemon.absent import NoMath
+from p2pd.daemon.absent import NoMath, NoWorker
 from p2pd.daemon.checked import CheckedWorker
 from p2pd.daemon.data import sources_of
 from p2pd.daemon.duty import Duty
@@ -31,10 +31,10 @@ from p2pd.daemon.opening import open_ledger
 from p2pd.daemon.rates import Rates
 from p2pd.daemon.scripts import Scripts
 from p2pd.daemon.settings import load_node
-from p2pd.daemon.snapshots import Snapshots
+from p2pd.daemon.snapshots import Snapshots, WorkerSight
 from p2pd.daemon.watchdog import Watchdog
 from p2pd.daemon.worker_lines import WorkerLines
-from p2pd.daemon.working import attached_worker, own_worker
+from p2pd.daemon.working import Shown, attached_worker, own_worker
 from p2pd.errors import (
     OtherWorkloadError,
     P2pError,
@@ -54,7 +54,7 @@ from p2pd.node.discovery import Seed
 from p2pd.node.node import Node, Parts
 from p2pd.node.patience import Room
 from p2pd.node.supervision import Supervisor, bug_in
-from p2pd.ports import Math, Worker
+from p2pd.ports import Math
 from p2pd.status.snapshot import to_json
 
 log = logging.getLogger("p2pd.daemon")
@@ -165,7 +165,7 @@ async def _run_node(given: Given, directory: DataDirectory, departure: Departure
         blobs = shelved(store, config.data.serve)
         math = await _math(stack, given, store)
         attached = attached_worker(given, directory, store)
-        worker: Worker
+        worker: CheckedWorker | NoWorker
         if attached is not None and given.revision is not None:
             worker = CheckedWorker(attached, given.revision.revision, health)
         else:
@@ -201,7 +201,8 @@ async def _run_node(given: Given, directory: DataDirectory, departure: Departure
             if config.experiment.record is not None:
                 await import_head(config.experiment.record, given.revision.revision, store)
         departure.node = node
-        await _serve_node(given, directory, node, transport, lines, attached)
+        shown = Shown(lines, worker.devices)
+        await _serve_node(given, directory, node, transport, shown, attached)
 
 
 async def _serve_node(
@@ -209,13 +210,14 @@ async def _serve_node(
     directory: DataDirectory,
     node: Node,
     transport: QuicTransport,
-    lines: WorkerLines,
+    shown: Shown,
     attached: AttachedWorker | None,
 ) -> None:
     started_s = trio.current_time()
     rates = Rates(transport.counters)
     watchdog = Watchdog(given.config.log.stall_s, node.health)
-    snapshots = Snapshots(node, given.config.node.name, rates, watchdog.lag, lines.last)
+    sight = WorkerSight(shown.lines.last, shown.devices)
+    snapshots = Snapshots(node, given.config.node.name, rates, watchdog.lag, sight)
     duty = _duty(given, directory, node, attached)
     scripts = _scripts(given, node, attached)
 
@@ -259,7 +261,7 @@ async def _serve_node(
         partial(_check_workload, given, node),
         partial(keep, "duty", duty.run),
         partial(keep, "rates", rates.run),
-        partial(keep, "worker lines", lines.run),
+        partial(keep, "worker lines", shown.lines.run),
         partial(keep, "watchdog", watchdog.run),
     )
 

@@ -48,6 +48,19 @@ class _Row:
     """No more measurements of it are taken."""
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerSight:
+    """What is seen of this node's worker."""
+
+    printed: Callable[[], tuple[str, ...]] = tuple
+    """The last lines of the workload."""
+    devices: Callable[[], str] = str
+    """On what it computes."""
+
+
+NO_SIGHT = WorkerSight()
+
+
 class Snapshots:
     """Takes the status of one node. What old decisions say is worked out once, and kept."""
 
@@ -57,14 +70,13 @@ class Snapshots:
         name: str,
         rates: Rates,
         lag: Callable[[], Lag] = lambda: NO_LAG,
-        printed: Callable[[], tuple[str, ...]] = tuple,
+        worker: WorkerSight = NO_SIGHT,
     ) -> None:
-        """printed gives the last lines of the workload."""
         self._node = node
         self._name = name
         self._rates = rates
         self._lag = lag
-        self._printed = printed
+        self._worker = worker
         self._rows: dict[RevisionId, dict[int, _Row]] = {}
         """By height. No height is ever decided anew."""
         self._measured: dict[RevisionId, MeasuredInfo | None] = {}
@@ -101,7 +113,8 @@ class Snapshots:
             transfers=_transfers(node),
             heard=_counts(node.heard),
             refused=_counts(node.refused),
-            printed=self._printed(),
+            printed=self._worker.printed(),
+            devices=self._worker.devices(),
         )
 
     async def _read(self, lane: Lane) -> None:

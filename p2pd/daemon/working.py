@@ -1,8 +1,8 @@
 """What trains or evaluates for a node: a process of its own, or its owner's script."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import trio
 
@@ -18,8 +18,16 @@ from p2pd.io.blobs import FileBlobStore
 from p2pd.io.lock import DataDirectory
 from p2pd.io.worker import WorkerProcess, WorkerSettings
 from p2pd.node.supervision import Supervision
-from p2pd.ports import Worker
 from p2pd.workload.protocol import AS_BUILT, Devices
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the status shows of it."""
+
+    lines: WorkerLines
+    devices: Callable[[], str]
+    """On what it computes."""
 
 
 def attached_worker(
@@ -42,7 +50,7 @@ async def own_worker(
     supervision: Supervision,
     health: Health,
     lines: WorkerLines,
-) -> AsyncIterator[Worker]:
+) -> AsyncIterator[CheckedWorker | NoWorker]:
     if not given.plugin.needs_worker or given.revision is None:
         yield NoWorker()
         return

@@ -235,10 +235,7 @@ class WorkerProcess:
         seen = child.seen()
         far = f" after {counted(seen.steps, 'step')}" if seen.steps else ""
         if answer is None:
-            doing = "waiting for the data loader" if seen.in_loader else "in one step"
-            far += (
-                f", {doing} for {seen.since_s:.0f} s{child.place(seen)}, and its process was killed"
-            )
+            far += f", {seen.doing} for {seen.since_s:.0f} s{child.place(seen)}, and its process was killed"
             await child.kill("it did not stop when told to", self._settings.grace_s)
             return far
         if answer.outcome == Outcome.FAILED:

@@ -202,7 +202,9 @@ class Child:
         said = (
             f"; it last said: {printable(self._last_line)}" if self._last_line and code > 0 else ""
         )
-        return f"the process of workload {self._module} {how}{said}"
+        several = self.info is not None and len(self.info.devices) > 1
+        who = "main worker failed: " if several else ""
+        return f"{who}the process of workload {self._module} {how}{said}"
 
     async def _carry_answers(self) -> None:
         try:

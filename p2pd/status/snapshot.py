@@ -206,6 +206,8 @@ class Snapshot:
     """Objects that were refused, by reason."""
     printed: tuple[str, ...] = ()
     """By the workload of this node: its last lines."""
+    devices: str = ""
+    """On what that workload computes; empty before it is built."""
 
 
 def to_json(snapshot: Snapshot) -> dict[str, Any]:

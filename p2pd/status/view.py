@@ -101,6 +101,8 @@ def _head(snapshot: Snapshot) -> RenderableType:
     line.append(" p2pd ", style="bold black on cyan")
     line.append(f" {node.name or node.peer[:SHORT]}", style="bold")
     line.append(f"  {node.role}", style="cyan")
+    if snapshot.devices:
+        line.append(f" on {snapshot.devices}", style=DIM)
     line.append(f"  of {node.network}")
     line.append(f"  {node.address or 'no address'}", style=DIM)
     line.append(f"  up {clock(node.uptime_s)}", style=DIM)

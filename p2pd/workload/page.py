@@ -24,6 +24,7 @@ TRACE_BYTES = 64 * 2**10
 THREAD = re.compile(r"^(?:Current thread|Thread) 0x([0-9a-f]+)", re.MULTILINE)
 FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
 LOADER = "/torch/utils/data/"
+GROUP = "/p2pd/workload/devices/group.py"
 
 
 def new_page() -> int:
@@ -98,8 +99,12 @@ class Seen:
     """Innermost first; empty while it neither hangs nor has crashed."""
 
     @property
-    def in_loader(self) -> bool:
-        return any(LOADER in frame.path for frame in self.frames)
+    def doing(self) -> str:
+        if any(LOADER in frame.path for frame in self.frames):
+            return "waiting for the data loader"
+        if any(frame.path.endswith(GROUP) for frame in self.frames):
+            return "waiting for another worker"
+        return "in one step"
 
 
 def look(descriptor: int) -> Seen:

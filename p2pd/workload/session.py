@@ -114,7 +114,9 @@ class Session:
     def info(self) -> WorkloadInfo:
         kind, descriptor, root = answers.data_of(self._workload)
         data = DataInfo(kind, descriptor, str(root) if root else "")
-        return WorkloadInfo(self._schema, *answers.described(self._workload), self._source, data)
+        return WorkloadInfo(
+            self._schema, *answers.described(self._workload), self._source, data, self._team.devices
+        )
 
     def initial(self, call: InitialCall) -> Manifest:
         """Writes the head that a revision of this workload and config starts from."""

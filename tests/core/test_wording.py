@@ -1,6 +1,6 @@
 import pytest
 
-from p2pd.core.wording import counted, size
+from p2pd.core.wording import counted, size, tallied
 from p2pd.errors import printable
 
 
@@ -9,6 +9,11 @@ from p2pd.errors import printable
 )
 def test_one_is_said_in_the_singular_and_all_else_in_the_plural(count: int, said: str) -> None:
     assert counted(count, "fleet") == said
+
+
+def test_equal_names_are_counted_and_stay_in_their_order() -> None:
+    assert tallied(()) == ""
+    assert tallied(("cuda:0", "cpu", "cpu")) == "cuda:0, 2 x cpu"
 
 
 def test_large_numbers_may_be_grouped() -> None:

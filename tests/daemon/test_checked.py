@@ -69,10 +69,12 @@ def workers(**changes: object) -> tuple[Installed, CheckedWorker]:
 
 
 def test_the_workload_of_the_revision_trains_and_judges() -> None:
-    installed, worker = workers()
+    installed, worker = workers(devices=("cpu", "cpu"))
 
     async def main() -> None:
+        assert worker.devices() == ""
         assert await worker.info() == installed.installed
+        assert worker.devices() == "2 x cpu"
         await worker.train(TRAIN)
         await worker.evaluate(EVALUATE)
 

@@ -132,6 +132,10 @@ def test_an_idle_revision_says_what_it_waits_for() -> None:
     assert "prevote" not in text
 
 
+def test_on_what_this_nodes_workload_computes_is_said() -> None:
+    assert "validator on 4 x cpu  of lab" in drawn(replace(busy(), devices="4 x cpu"))
+
+
 def test_a_finished_revision_says_so_once_and_nothing_that_is_still_to_come() -> None:
     over = replace(revision(), plan="finished", closes_in_s=None, leases=())
     text = drawn(with_revision(over))

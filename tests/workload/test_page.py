@@ -57,7 +57,7 @@ def test_a_trace_through_a_data_loader_is_told_apart(descriptor: int) -> None:
     seen = look(descriptor)
     assert seen.frames[0] == Frame("/x/users.py", 7, "get")
     assert len(seen.frames) == 2
-    assert seen.in_loader
+    assert seen.doing == "waiting for the data loader"
 
 
 @pytest.mark.parametrize("written", [b"\xff" * 200, b"x", b"\0" * 64 + b"Current thread 0x"])

@@ -105,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _serve_afar(options: Namespace, environment: Mapping[str, str]) -> None:
     """Until SIGTERM or SIGINT: torchrun sends them when one of its processes has ended."""
-    from p2pd.workload.devices.placement import gpu_of, on_gpu  # noqa: PLC0415 - torch takes seconds
+    from p2pd.workload.devices.placement import gpu_of  # noqa: PLC0415 - torch takes seconds
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
@@ -116,7 +116,7 @@ def _serve_afar(options: Namespace, environment: Mapping[str, str]) -> None:
     while True:
         with suppress(OSError), socket.create_connection((host.strip("[]"), int(port))) as link:
             bind_to(link.getsockname()[0])
-            write_frame(link.fileno(), encode(Hello(rank, on_gpu(device))))
+            write_frame(link.fileno(), encode(Hello(rank, device, socket.gethostname())))
             FellowServer(link, device, tuple(map(Path, options.data))).run()
         pause.wait(AGAIN_S)
 

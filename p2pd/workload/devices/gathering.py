@@ -8,54 +8,65 @@ import socket
 from collections.abc import Iterator
 
 from p2pd.core.encoding import decode
+from p2pd.core.wording import counted
 from p2pd.errors import RemoteError, WorkloadError
 from p2pd.tensors.frames import read_frame
 from p2pd.workload.devices.crew import Fellow
 from p2pd.workload.devices.messages import Hello
 from p2pd.workload.protocol import Devices
 
-HELLO_BYTES = 64
+HELLO_BYTES = 1024
 HELLO_S = 5.0
 """How long one that has connected may take to say who it is."""
 KEEP_ALIVE = {"TCP_KEEPIDLE": 3, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 4}
 """A machine that is gone without a word is found out in seven seconds; where these are known."""
 
 
-def gathered(devices: Devices, first: int) -> Iterator[tuple[Fellow, bool]]:
-    """The workers from elsewhere in the order of their ranks, and whether each is on a GPU. Waits until all have come.
+def gathered(devices: Devices, first: int) -> Iterator[tuple[Fellow, Hello]]:
+    """The workers from elsewhere in the order of their ranks. Waits until all have come.
 
     Raises:
         WorkloadError: they cannot be waited for here, or two come with one number.
     """
     host, _, port = devices.listen.rpartition(":")
+    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
     try:
-        server = socket.create_server(
-            (host.strip("[]"), int(port)),
-            family=socket.AF_INET6 if host.startswith("[") else socket.AF_INET,
-        )
+        server = socket.create_server((host.strip("[]"), int(port)), family=family)
     except OSError as error:
         raise WorkloadError(
             f"trainer.listen {devices.listen}: {error.strerror}: name an address of this machine"
         ) from error
     with server:
         at = f"{host}:{server.getsockname()[1]}"
-        print(f"waiting at {at} for {devices.elsewhere} workers on other machines")  # noqa: T201
-        come: dict[int, tuple[socket.socket, bool]] = {}
-        while len(come) < devices.elsewhere:
-            link, _ = server.accept()
-            hello = _hello_of(link)
-            if hello is None:
-                link.close()
-                continue
-            if not 0 <= hello.number < devices.elsewhere or hello.number in come:
-                raise WorkloadError(
-                    f"a worker on another machine came as number {hello.number}, and trainer.elsewhere"
-                    f" is {devices.elsewhere}: start each once, by torchrun with so many processes"
-                )
-            come[hello.number] = link, hello.on_gpu
+        print(f"waiting at {at} for {counted(devices.elsewhere, 'worker')} on other machines")  # noqa: T201
+        come = received(server, devices.elsewhere)
     for number in sorted(come):
-        link, on_gpu = come[number]
-        yield Fellow(first + number, link, None), on_gpu
+        link, hello = come[number]
+        yield Fellow(first + number, link, None), hello
+
+
+def received(server: socket.socket, count: int) -> dict[int, tuple[socket.socket, Hello]]:
+    """Whoever comes and says that it is a worker, by number.
+
+    Raises:
+        WorkloadError: two come with one number, or one with a higher one than there are.
+    """
+    come: dict[int, tuple[socket.socket, Hello]] = {}
+    while len(come) < count:
+        link, _ = server.accept()
+        hello = _hello_of(link)
+        if hello is None:
+            link.close()
+            continue
+        if not 0 <= hello.number < count or hello.number in come:
+            for other in (link, *(other for other, _ in come.values())):
+                other.close()
+            raise WorkloadError(
+                f"a worker on {hello.host} came as number {hello.number} of {counted(count, 'worker')}:"
+                " start each once, by torchrun with as many processes as trainer.elsewhere says"
+            )
+        come[hello.number] = link, hello
+    return come
 
 
 def host_of(address: str) -> str:

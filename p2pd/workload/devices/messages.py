@@ -15,7 +15,9 @@ class Hello:
 
     number: int
     """Among the workers on other machines, from 0: torchrun's RANK."""
-    on_gpu: bool
+    device: str
+    host: str
+    """For people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ class FellowBuild:
 class FellowBuilt:
     schema: bytes
     train_samples: int
+    device: str
+    """Where the model is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from p2pd.workload.contract import Lease
 from p2pd.workload.devices.group import Meeting, met
 from p2pd.workload.devices.messages import FellowBuild, FellowBuilt, FellowTrain
 from p2pd.workload.devices.placement import strategy_of, use
-from p2pd.workload.devices.sharing import share
+from p2pd.workload.devices.sharing import built_of, share
 from p2pd.workload.devices.stores import Store, beside, reached
 from p2pd.workload.pipelines import leased
 from p2pd.workload.session import build_workload, leased_samples
@@ -39,7 +39,7 @@ class ReplicaSession:
         self._train_samples = answers.described(self._workload)[0]
 
     def built(self) -> FellowBuilt:
-        return FellowBuilt(answers.schema_of(self._workload).id, self._train_samples)
+        return built_of(self._workload)
 
     def train(self, call: FellowTrain, link: socket.socket) -> None:
         """

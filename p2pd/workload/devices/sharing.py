@@ -9,7 +9,9 @@ import torch
 
 from p2pd.core.encoding import decode, encode
 from p2pd.errors import WorkloadError
+from p2pd.workload import answers
 from p2pd.workload.contract import Workload
+from p2pd.workload.devices.messages import FellowBuilt
 from p2pd.workload.devices.ranks import Ranks
 from p2pd.workload.state import DTYPE_NAMES, DTYPES
 from p2pd.workload.trees import grown, packed
@@ -27,6 +29,13 @@ class _Leaf:
 class _Shape:
     tree: bytes
     leaves: tuple[_Leaf, ...]
+
+
+def built_of(workload: Workload) -> FellowBuilt:
+    """What must be the same in every worker; and where its model is."""
+    state = workload.state()
+    device = next((str(tensor.device) for tensor in state.values()), "cpu")
+    return FellowBuilt(answers.schema_of(workload).id, answers.described(workload)[0], device)
 
 
 def share(workload: Workload, ranks: Ranks) -> None:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from p2pd.core.encoding import decode
+from p2pd.core.wording import tallied
 from p2pd.core.work import TrainJob
 from p2pd.errors import WorkloadError
-from p2pd.workload import answers
 from p2pd.workload.contract import Cancelled, Lease, Trained, Workload
 from p2pd.workload.devices.crew import Crew, Fellow, FellowError, GiveUp, started
 from p2pd.workload.devices.gathering import gathered, host_of
@@ -23,7 +23,7 @@ from p2pd.workload.devices.placement import (
     strategy_of,
     use,
 )
-from p2pd.workload.devices.sharing import share
+from p2pd.workload.devices.sharing import built_of, share
 from p2pd.workload.devices.stores import Store, beside, hosted
 from p2pd.workload.places import places
 from p2pd.workload.protocol import AUTO, BuildCall, Call
@@ -51,11 +51,14 @@ class Team:
             WorkloadError: no such devices, or who comes from elsewhere is not who is waited for.
         """
         devices = self._devices = call.devices
+        self.devices: tuple[str, ...] = ()
+        """On what each worker computes, once all have built."""
         self._places = places_of(devices)
         require_strategy(devices.strategy, len(self._places) + devices.elsewhere)
         use(self._places[0])
         self._host = host_of(devices.listen) if devices.elsewhere else ""
         self._on_gpus = [on_gpu(place) for place in self._places]
+        self._hosts = [""] * len(self._places)
         bind_to(self._host or LOOPBACK)
         self._crew = Crew(self._gathered(call))
         data = tuple(map(os.fsencode, places()))
@@ -87,13 +90,20 @@ class Team:
                 f"this workload trains on one device, and trainer.devices gives it {self.size}: name one,"
                 " or have train divide its lease among lease.ranks, and set divides = True"
             )
-        own = FellowBuilt(answers.schema_of(workload).id, answers.described(workload)[0])
-        for rank, answer in enumerate(self._crew.answers(), 1):
-            if decode(FellowBuilt, answer.body) != own:
+        own = built_of(workload)
+        built = [own, *(decode(FellowBuilt, answer.body) for answer in self._crew.answers())]
+        for rank, other in enumerate(built):
+            if replace(other, device=own.device) != own:
                 raise FellowError(
                     f"worker {rank} failed: it built another model or data set:"
                     " build must do the same in every process"
                 )
+        self.devices = tuple(
+            one.device + host for one, host in zip(built, self._hosts, strict=True)
+        )
+        if self.size > 1:
+            over = "nccl" if all(self._on_gpus) else "gloo"
+            print(f"{self.size} workers over {over}: {tallied(self.devices)}")  # noqa: T201
 
     def train(self, workload: Workload, lease: Lease, turn: Turn) -> Trained:
         """Whatever the workload returned on the main worker.
@@ -133,15 +143,16 @@ class Team:
         for rank in range(1, len(self._places)):
             yield started(rank, call.module, call.paths)
         if self._devices.elsewhere:
-            for fellow, gpu in gathered(self._devices, len(self._places)):
-                self._on_gpus.append(gpu)
+            for fellow, hello in gathered(self._devices, len(self._places)):
+                self._on_gpus.append(on_gpu(hello.device))
+                self._hosts.append(f" on {hello.host}")
                 yield fellow
 
     def _shrink(self) -> None:
         """To the main worker alone."""
         self._crew.close()
         self._crew = Crew(())
-        del self._on_gpus[1:]
+        del self._on_gpus[1:], self._hosts[1:]
 
     def _store(self, path: Path) -> tuple[Store, str]:
         """Of the lease, and what the fellows are told of it."""

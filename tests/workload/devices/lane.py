@@ -98,8 +98,8 @@ def buffers(root: Path) -> None:
 
 
 def failures(root: Path) -> None:
-    """Each way to fail, one after the other, with one scene."""
-    scene = crewed(root, places(2), train_s=HANG_S)
+    """Workers that fail, in their own words."""
+    scene = crewed(root, places(2))
     raised = r"^worker 1 failed: ValueError: no such luck \(.*crewed_workload\.py:\d+\)$"
 
     async def part() -> None:
@@ -107,9 +107,23 @@ def failures(root: Path) -> None:
         await fails(scene, 1, r"^worker 1 failed: its process was killed \(SIGKILL\)")
         await fails(scene, 3, "^main worker failed: MemoryError: step 2")
         await fails(scene, 8, "^worker 1 failed: the loss is nan at step 3")
+
+    play(scene, part)
+    nothing_is_left(scene)
+
+
+def ends(root: Path) -> None:
+    """Workers that end, or never do, while others wait or compute."""
+    scene = crewed(root, places(2), train_s=HANG_S)
+
+    async def part() -> None:
         await fails(scene, 6, "^worker 1 failed: its process ended with exit code 3")
-        await fails(scene, 4, r"^the main worker's process .* was killed \(SIGKILL\)")
-        await fails(scene, 7, f"^train passed its deadline of {HANG_S:g} s")
+        await fails(scene, 4, r"^main worker failed: the process .* was killed \(SIGKILL\)")
+        await fails(
+            scene,
+            7,
+            rf"^train passed its deadline of {HANG_S:g} s after \d+ steps, waiting for another worker",
+        )
         base = await scene.worker.initial()
         assert (await scene.worker.train(job(base, 30))).samples == 64
 
@@ -166,6 +180,7 @@ CHECKS: dict[str, Callable[[Path], None]] = {
     "strategies": strategies,
     "buffers": buffers,
     "failures": failures,
+    "ends": ends,
     "at-once": at_once,
     "nameless": apart("hostname no.such.name.invalid", "ip link set lo up"),
 }
