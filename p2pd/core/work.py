@@ -20,7 +20,7 @@ COUNT_MAX = 2**40
 LOSS_MAX = 2**53
 """Millionths. Losses and metrics beyond are cut to it: they mean nothing any more, but must fit into an integer."""
 FIGURES_MOST = 8
-FIGURE_NAME_CHARACTERS = 32
+FIGURE_NAME_BYTES = 32
 """So that a report stays small: each validator sends one for each head."""
 OUTER_LR_MAX = 10 * MILLION
 FULL = 1024
@@ -159,8 +159,8 @@ def require_figures(figures: tuple[Figure, ...]) -> None:
     names = [figure.name for figure in figures]
     if len(figures) > FIGURES_MOST or len(set(names)) < len(names):
         raise ValueError(f"there are at most {FIGURES_MOST} figures, each of another name")
-    if not all(0 < len(name) <= FIGURE_NAME_CHARACTERS for name in names):
-        raise ValueError(f"the name of a figure has 1 to {FIGURE_NAME_CHARACTERS} characters")
+    if not all(0 < len(name.encode()) <= FIGURE_NAME_BYTES for name in names):
+        raise ValueError(f"the name of a figure has 1 to {FIGURE_NAME_BYTES} bytes")
     if any(abs(figure.value) > LOSS_MAX for figure in figures):
         raise ValueError(f"a figure is at most {LOSS_MAX} millionths")
 

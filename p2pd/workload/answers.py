@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from p2pd.core.wording import counted
-from p2pd.core.work import COUNT_MAX, FIGURE_NAME_CHARACTERS, FIGURES_MOST, Schema
+from p2pd.core.work import COUNT_MAX, FIGURE_NAME_BYTES, FIGURES_MOST, Schema
 from p2pd.errors import WorkloadError
 from p2pd.workload.contract import Evaluated, Trained, Workload
 from p2pd.workload.pipelines import Pipeline
@@ -63,12 +63,10 @@ def figures_of(others: Mapping[str, float], probes: object) -> dict[str, float]:
     if twice := sorted(others.keys() & found.keys()):
         raise WorkloadError(f"{twice[0]!r} is a metric and a probe: rename one")
     named = {**others, **found}
-    if len(named) > FIGURES_MOST or not all(
-        0 < len(name) <= FIGURE_NAME_CHARACTERS for name in named
-    ):
+    if len(named) > FIGURES_MOST or not all(map(_is_name, named)):
         raise WorkloadError(
             f"{len(named)} further metrics and probes: there are at most {FIGURES_MOST}, with names"
-            f" of 1 to {FIGURE_NAME_CHARACTERS} characters"
+            f" of 1 to {FIGURE_NAME_BYTES} bytes that can be printed"
         )
     return {name: value for name, value in named.items() if isfinite(value)}
 
@@ -156,6 +154,10 @@ def _numbers(answer: object, what: str) -> dict[str, float]:
     if not isinstance(answer, Mapping) or not all(isinstance(name, str) for name in answer):
         raise WorkloadError(f"{what} of type {type(answer).__name__}: it must be a dict by name")
     return {name: _number(value, f"{what} for {name}") for name, value in answer.items()}
+
+
+def _is_name(name: str) -> bool:
+    return name.isprintable() and 0 < len(name.encode()) <= FIGURE_NAME_BYTES
 
 
 def _kind(answer: object) -> str:

@@ -165,7 +165,8 @@ def test_figures_are_few_named_once_and_finite() -> None:
     for others, probes, said in (
         ({"f1": 0.5}, {"f1": 0.5}, "'f1' is a metric and a probe: rename one"),
         ({}, {str(n): 0.0 for n in range(9)}, "9 further metrics and probes: there are at most 8"),
-        ({}, {"n" * 33: 0.0}, "names of 1 to 32 characters"),
+        ({}, {"ñ" * 17: 0.0}, "names of 1 to 32 bytes"),
+        ({}, {"\ud800": 0.0}, "that can be printed"),
         ({}, [("f1", 0.5)], "probes returned an answer of type list: it must be a dict by name"),
         ({}, {"f1": "good"}, "for f1 of type str: it must be one number"),
     ):
