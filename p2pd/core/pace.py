@@ -33,6 +33,12 @@ class Paces:
 UNKNOWN = Paces({}, frozenset())
 
 
+def roughly(count: int) -> int:
+    """To the nearest number of three binary digits: jitter is no pace, and what is signed follows from it."""
+    shift = max(0, count.bit_length() - 3)
+    return (count + (1 << shift >> 1)) >> shift << shift
+
+
 def paced(row: Standing, said_us: int) -> Standing:
     """The record of a peer that has delivered."""
     smoothed = (row.shard_us * KEPT + said_us * (OF - KEPT)) // OF if row.shard_us else said_us

@@ -12,6 +12,7 @@ from p2pd.core.derive import Setting
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId, digest
 from p2pd.core.lease_data import BringData, DataBrought
 from p2pd.core.messages import TOOK_MOST_MS, Beacon, Leave, Release, Service, Update
+from p2pd.core.pace import roughly
 from p2pd.core.rest import Rest
 from p2pd.core.signed import Signed
 from p2pd.core.validator.events import Adopted, Fetched, ObjectSeen, Publish
@@ -375,7 +376,7 @@ class Trainer:
             size_bytes=result.size_bytes,
             samples=result.samples,
             steps=result.steps,
-            took_ms=min(TOOK_MOST_MS, max(1, round(task.took_s * 1000))),
+            took_ms=min(TOOK_MOST_MS, roughly(max(1, round(task.took_s * 1000)))),
         )
         self.out.append(Publish(self.sign("update", self.setting.scope(task.height), update)))
         self.undecided[task.height] = task.base

@@ -7,7 +7,7 @@ import pytest
 
 from p2pd.core.decision import Standing, State
 from p2pd.core.ids import PeerId, digest
-from p2pd.core.pace import UNKNOWN, Paces
+from p2pd.core.pace import UNKNOWN, Paces, roughly
 from p2pd.core.standing import Conduct, moved, newcomer
 from p2pd.core.window import SOFT_CLOSE_PERCENT
 from tests.core.builders import GENESIS, SETTING
@@ -138,3 +138,8 @@ def test_who_is_hardly_slower_keeps_its_lease(typical_us: int, slower_us: int, s
     rows = {row.peer: row for row in moved(GENESIS.state, conduct, schedule, 1, paces)}
     assert rows[PEERS[0]].budget_shards == 10
     assert rows[PEERS[2]].budget_shards == shards
+
+
+def test_what_is_said_of_a_pace_is_rounded_to_an_eighth() -> None:
+    assert [roughly(n) for n in (1, 7, 9, 15, 4480, 4483)] == [1, 7, 10, 16, 4096, 4096]
+    assert all(abs(roughly(n) - n) * 8 <= n for n in range(1, 5000))
