@@ -20,7 +20,7 @@ GIGA = 1e9
 SMALL_SHARED_BYTES = 256 * 2**20
 
 
-def command(
+def command(  # noqa: PLR0913 - one parameter per option
     *,
     config: Annotated[
         Path | None,
@@ -35,6 +35,10 @@ def command(
     workload_path: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Directory of the module, if it is not installed."),
+    ] = None,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="Directory that p2pd data shard wrote; repeat."),
     ] = None,
     build: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="For the module's build; repeat.")
@@ -55,11 +59,14 @@ def command(
             module=workload,
             config=parse_config(build or []),
             paths=(workload_path,) if workload_path else (),
+            data=tuple(data or ()),
             threads=threads,
             memory_bytes=memory_bytes or None,
         )
-    elif build or workload_path:
-        raise UsageError("--build and --workload-path belong to --workload: name the module")
+    elif build or workload_path or data:
+        raise UsageError(
+            "--build, --data and --workload-path belong to --workload: name the module"
+        )
     found = trio.run(examine_machine, place, settings)
     if in_json:
         say_json(as_json(found))

@@ -7,6 +7,7 @@ import trio
 import typer
 
 from p2pd.cli.inputs import parse_config, read_genesis, read_revision, read_signer
+from p2pd.cli.lease_data import data_lines
 from p2pd.cli.origin import Source, begun
 from p2pd.cli.output import AsJson, group, say, say_json, warn
 from p2pd.cli.reading import revisions_in
@@ -137,7 +138,7 @@ def publish(  # noqa: PLR0913 - one parameter per option
     if in_json:
         say_json(published_json(published))
     else:
-        say(*cost_lines(published))
+        say(*cost_lines(published), *data_lines(published.signed.revision, data or ()))
     found = published.examined.warnings if published.examined else ()
     for line in (*found, *doubts(published.signed.revision)):
         warn(line)

@@ -32,6 +32,8 @@ FILES_AT_A_TIME = 8
 PAUSE_BASE_S, PAUSE_MOST_S = 0.5, 15.0
 """Before all are asked once more for a file that nobody gave."""
 TOLD_EVERY_S = 30.0
+TOLD_FROM = 4
+"""Failures of a file in a row: a node that has just started knows nobody yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,13 +180,15 @@ class DataFiles:
                 if not (said := await from_source()):
                     return
                 why = f"{why}; {said}"
-            self._failed(wanted.artifact, why)
             failures += 1
+            self._failed(wanted.artifact, why, failures)
             base_s, most_s = PAUSE_BASE_S, PAUSE_MOST_S
             await trio.sleep(backoff_s(failures, self._dice, base_s=base_s, most_s=most_s))
 
-    def _failed(self, artifact: ArtifactId, why: str) -> None:
+    def _failed(self, artifact: ArtifactId, why: str, failures: int) -> None:
         self.last_failure = why
+        if failures < TOLD_FROM:
+            return
         if self._told.due(trio.current_time()) is not None:
             log.warning("data %s do not come: %s: they are asked for again", short(artifact), why)
 

@@ -30,7 +30,10 @@ def test_the_doctor_says_what_a_machine_has_and_can_and_whether_a_workload_fits(
 def test_what_belongs_to_a_workload_needs_one(tmp_path: Path) -> None:
     ran = p2pd("doctor", "--build", "lr=1", "--data-dir", tmp_path)
     assert ran.code == 2
-    assert ran.err == "p2pd: --build and --workload-path belong to --workload: name the module\n"
+    assert (
+        ran.err
+        == "p2pd: --build, --data and --workload-path belong to --workload: name the module\n"
+    )
 
 
 def test_every_part_is_a_line_for_people() -> None:

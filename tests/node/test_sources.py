@@ -6,8 +6,10 @@ from random import Random
 import pytest
 import trio
 
-from p2pd.core.artifact import CHUNK_BYTES, Manifest
-from p2pd.core.shards import SET_FILE
+from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest, manifest_of
+from p2pd.core.ids import ArtifactId
+from p2pd.core.samples import dump_sample
+from p2pd.core.shards import SET_FILE, SHARD_FORMAT, ShardFile, pack_shard
 from p2pd.errors import NoRoomError, RemoteError, UnreachableError
 from p2pd.node.sources import LIED_BASE_S, Sources
 from p2pd.ports import Reading
@@ -144,6 +146,62 @@ def test_i08_a_manifest_that_is_not_the_revisions_is_refused(data: bytes, why: s
         sources = Sources([Shelf("shelf", {SET_FILE: data})], blobs, Random(0))
         assert (await sources.find(SET.id)).startswith(f"shelf: {why}")
         assert not blobs.has(SET.id)
+
+    virtually(main)
+
+
+def test_what_is_here_of_a_file_is_not_fetched_again() -> None:
+    async def main() -> None:
+        data = pack_shard([dump_sample(bytes([n]) * CHUNK_BYTES) for n in range(3)])
+        manifest = manifest_of(ArtifactKind.SHARD, SHARD_FORMAT, data)
+        blobs, shelf = MemoryBlobs(), Shelf("shelf", {"large": data})
+        await blobs.begin(manifest)
+        for chunk in (0, 1):
+            await blobs.write(
+                manifest.id, chunk, data[chunk * CHUNK_BYTES : (chunk + 1) * CHUNK_BYTES]
+            )
+        sources = Sources([shelf], blobs, Random(0))
+        assert await sources.bring(ShardFile("large", manifest)) == ""
+        assert blobs.payload(manifest.id) == data
+        assert sources.received_bytes == len(data) - 2 * CHUNK_BYTES
+
+    virtually(main)
+
+
+def test_i08_what_is_not_compared_with_the_set_is_kept_as_it_came(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Why each chunk is hashed: a store that believes its source holds what the liar likes."""
+
+    async def believe(self: MemoryBlobs, artifact: ArtifactId, index: int, data: bytes) -> None:
+        await trio.lowlevel.checkpoint()
+        self._blobs[artifact].chunks[index] = data
+
+    async def main() -> None:
+        blobs = MemoryBlobs()
+        assert await bring(Sources([lying()], blobs, Random(0)), blobs, 0) != ""
+        assert not blobs.has(files(0)[0].manifest.id)
+        monkeypatch.setattr(MemoryBlobs, "write", believe)
+        assert await bring(Sources([lying()], blobs, Random(0)), blobs, 0) == ""
+        assert blobs.has(files(0)[0].manifest.id)
+
+    virtually(main)
+
+
+def test_without_a_penalty_a_liar_is_asked_first_every_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        asked = []
+        for penalty in (True, False):
+            liar, blobs = lying(), MemoryBlobs()
+            if not penalty:
+                monkeypatch.setattr(Sources, "_failed", lambda self, ranked, error: str(error))
+            sources = Sources([liar, Shelf("honest")], blobs, Random(0))
+            for number in range(5):
+                assert await bring(sources, blobs, number) == ""
+            asked.append(len(liar.asked))
+        assert asked == [1, 5]
 
     virtually(main)
 
