@@ -53,7 +53,7 @@ def tasks(mnist: Path) -> tuple[Task, ...]:
     return (
         Task("digits", DIGITS, 8, {1: 44, 4: 25, 8: 22}),
         Task("mnist", MNIST, 32, {1: 65, 4: 21, 8: 14}, images),
-        Task("bytegpt", BYTEGPT, 16, {1: 38, 4: 15, 8: 11}, {"samples": 32768}),
+        Task("bytegpt", BYTEGPT, 16, {1: 22, 4: 11, 8: 8}, {"samples": 16384}),
     )
 
 
