@@ -56,6 +56,8 @@ class WorkerSight:
     """The last lines of the workload."""
     devices: Callable[[], str] = str
     """On what it computes."""
+    doing: Callable[[], str] = str
+    """What its process is at, in a few words."""
 
 
 NO_SIGHT = WorkerSight()
@@ -115,6 +117,7 @@ class Snapshots:
             refused=_counts(node.refused),
             printed=self._worker.printed(),
             devices=self._worker.devices(),
+            working=self._worker.doing(),
         )
 
     async def _read(self, lane: Lane) -> None:

@@ -1,4 +1,7 @@
-"""What the workload prints, on its way to the log: its last lines are kept, a flood is cut short. Seconds, bytes."""
+"""What can be seen of the workload's process: its output, on its way to the log, and what it is at. Seconds, bytes.
+
+The last lines are kept, and a flood is cut short.
+"""
 
 from collections import deque
 from collections.abc import Callable
@@ -22,6 +25,8 @@ class WorkerLines:
         self._left_out = 0
         self._room_bytes = float(BURST_BYTES)
         self._filled_s = now_s()
+        self.doing: Callable[[], str] = str
+        """What the process is at, in a few words; empty while it waits, or where there is none."""
 
     def say(self, line: str) -> None:
         self._last.append(line)

@@ -56,6 +56,7 @@ async def own_worker(
         return
     settings = _worker_settings(given, directory, given.revision.revision)
     worker = WorkerProcess(settings, blobs, lines.say)
+    lines.doing = worker.doing
 
     async def serve(*, task_status: trio.TaskStatus[None]) -> None:
         with supervision.vital("worker"):

@@ -79,6 +79,7 @@ class WorkerProcess:
         self._number = 0
         self._rest = Rest(settings.rest_s, settings.rest_most_s)
         self._last_failure = ""
+        self._under_way: Call | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serves calls until cancelled. In the main thread: the process dies with its thread."""
@@ -133,6 +134,14 @@ class WorkerProcess:
             await self._ready()
             call = LookCall(os.fsencode(await self._files.sound(head)))
             return parse(Look, await self._call(Call.LOOK, call, self._settings.build_s))
+
+    def doing(self) -> str:
+        """What its process is at, in a few words; empty while it waits."""
+        if self._under_way is None or self._child is None or self._child.ended.is_set():
+            return ""
+        seen = self._child.seen()
+        step = f", step {seen.steps}" if seen.steps else ""
+        return f"{self._under_way.name.lower()}{step} for {seen.since_s:.0f} s"
 
     async def _ready(self) -> WorkloadInfo:
         """A process that has built the workload."""
@@ -189,6 +198,7 @@ class WorkerProcess:
         child = self._child
         assert child is not None  # callers hold the lock, after _ready
         self._number += 1
+        self._under_way = call
         answer: Answer | None = None
         late = ""
         limit_ms = round((deadline_s + self._settings.grace_s / 2) * 1000)
@@ -199,6 +209,7 @@ class WorkerProcess:
                 await self._send(child, request)
                 answer = await child.answer(self._number)
         finally:
+            self._under_way = None
             if answer is None and not child.ended.is_set():  # cancelled, or past the deadline
                 with trio.CancelScope(shield=True):
                     why = "too late" if limit.cancelled_caught else "the lease is over"

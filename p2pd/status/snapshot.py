@@ -208,6 +208,8 @@ class Snapshot:
     """By the workload of this node: its last lines."""
     devices: str = ""
     """On what that workload computes; empty before it is built."""
+    working: str = ""
+    """What the workload's process is at, in a few words: `train, step 7 for 2 s`; empty while it waits."""
 
 
 def to_json(snapshot: Snapshot) -> dict[str, Any]:

@@ -137,6 +137,8 @@ def _height_panel(revision: RevisionInfo, snapshot: Snapshot, rows: int) -> Rend
         window.append(_voting(revision.voting, revision.plan))
     if revision.training is not None and not over:
         window.append(_training(revision.training))
+    if snapshot.working:
+        window.append(Text.assemble(("workload   ", DIM), (snapshot.working, "cyan")))
     if revision.leases:
         window.append(_leases(revision.leases, snapshot.node.peer, rows))
     title = "the end" if over else f"height {revision.height + 1}"

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from p2pd.errors import OtherWorkloadError, WorkloadError, printable
+from p2pd.errors import OtherWorkloadError, P2pError, WorkloadError, printable
 from p2pd.workload.causes import advice_on
 
 MESSAGE_CHARACTERS = 400
@@ -109,7 +109,7 @@ def failure_line(error: BaseException, files: tuple[Path, ...]) -> str:
     text = _one_line(words)
     if isinstance(error, SystemExit):
         text = f"it called sys.exit({text}): have it return, or raise what is wrong"
-    elif not isinstance(error, WorkloadError):
+    elif not isinstance(error, P2pError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     if advice := advice_on(error, words):
         text = f"{text}: {advice}"
@@ -151,7 +151,7 @@ def _place(error: BaseException, files: tuple[Path, ...]) -> str:
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if is_theirs(frame.filename, own):
             return f"{frame.filename}:{frame.lineno}"
-    if isinstance(error, WorkloadError):
+    if isinstance(error, P2pError):
         return ""  # our own words, which say what to do
     # A worker of a DataLoader sends its traceback as text.
     for path, line in reversed(FRAME.findall(_words(error))):

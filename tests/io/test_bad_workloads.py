@@ -1,11 +1,13 @@
 """What users' code does wrong, and what is said of it. Importing torch takes seconds: tests share processes."""
 
+import re
 import sys
 from pathlib import Path
 
 import pytest
 import trio
 
+from p2pd.core.ids import ArtifactId
 from p2pd.core.work import EvaluateJob
 from p2pd.errors import WorkloadError
 from tests.io.probe import PROBE
@@ -25,6 +27,18 @@ FAILURES = {
 }
 
 
+async def is_seen_at_work(scene: Scene, base: ArtifactId) -> None:
+    """While it trains, and not before or after it does."""
+    assert scene.worker.doing() == ""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(scene.worker.train, job(base, 5))
+        while "step" not in scene.worker.doing():  # noqa: ASYNC110 - it is in shared memory
+            await trio.sleep(0.01)
+        assert re.match(r"train, step \d+ for 0 s$", scene.worker.doing())
+        nursery.cancel_scope.cancel()
+    assert scene.worker.doing() == ""
+
+
 def test_what_a_workload_does_wrong_is_said_in_one_line_and_its_process_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -42,6 +56,7 @@ def test_what_a_workload_does_wrong_is_said_in_one_line_and_its_process_goes_on(
             assert (await worker.train(job(base, seed))).samples == 16
             await worker.evaluate(EvaluateJob(base, 1, 3))
         assert any(line.endswith("größer") for line in scene.lines)
+        await is_seen_at_work(scene, base)
         assert len(scene.pids()) == 1
         left = await scene.said("p2pd: put back what the workload left:")
         assert left == "default dtype torch.float64, gradients off, working directory /"

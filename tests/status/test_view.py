@@ -234,3 +234,10 @@ def test_the_last_lines_of_the_workload_are_shown_and_never_wrapped() -> None:
     assert "step 19: xxx" in screen
     assert sum("step 1" in line for line in screen.splitlines()) <= 8
     assert "the workload prints" not in drawn(busy(), 100)
+
+
+def test_what_the_workload_is_at_is_shown_while_it_is_at_something() -> None:
+    assert "workload   train, step 7 for 2 s" in drawn(
+        replace(busy(), working="train, step 7 for 2 s"), 100
+    )
+    assert "workload   " not in drawn(busy(), 100)

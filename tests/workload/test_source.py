@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from p2pd.errors import WorkloadError
+from p2pd.errors import StoreError, WorkloadError
 from p2pd.workload.source import (
     failure_line,
     find_build,
@@ -100,6 +100,13 @@ def test_a_failure_can_be_encoded_whatever_its_words_are() -> None:
             raise KeyboardInterrupt
 
     assert failure_line(WordlessError(), (Path("gone.py"),)) == "WordlessError"
+
+
+def test_what_we_say_ourselves_blames_no_line_of_the_users(place: Path) -> None:
+    path = place / "users.py"
+    path.write_text("def build(config): ...\n")
+    said = "/data/tmp-1: the disk is full: free some space"
+    assert failure_line(StoreError(said), (path,)) == said
 
 
 def test_a_syntax_error_names_its_own_line(place: Path) -> None:
