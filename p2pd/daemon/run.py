@@ -216,7 +216,7 @@ async def _serve_node(
     started_s = trio.current_time()
     rates = Rates(transport.counters)
     watchdog = Watchdog(given.config.log.stall_s, node.health)
-    sight = WorkerSight(shown.lines.last, shown.devices, lambda: shown.lines.doing())
+    sight = WorkerSight(shown.lines.last, shown.devices, shown.lines.doing)
     snapshots = Snapshots(node, given.config.node.name, rates, watchdog.lag, sight)
     duty = _duty(given, directory, node, attached)
     scripts = _scripts(given, node, attached)
