@@ -12,6 +12,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -25,6 +26,7 @@ from tests.workload.devices.checks import (
     fails,
     job,
     nothing_is_left,
+    same,
     stops_when_told,
     trains_as_one,
 )
@@ -33,6 +35,7 @@ from tests.workload.devices.documented import own_strategy
 
 GPUS = torch.cuda.device_count()
 HANG_S = 6.0
+LANE = "tests.workload.devices.lane"
 
 
 def places(count: int, strategy: str = AUTO) -> Devices:
@@ -154,11 +157,41 @@ def at_once(root: Path) -> None:
         nothing_is_left(scene)
 
 
+def machines(root: Path) -> None:
+    """One worker here and two that torchrun starts, as on another machine; these come again after an end."""
+    config = '{"accumulate": 2}'
+    scene = crewed(root, Devices(workers=1, listen="127.0.0.1:0", elsewhere=2), config=config)
+
+    async def part() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(scene.worker.info)
+            at = (await scene.said("waiting at")).split()[0]
+            (root / "far").mkdir()
+            run = partial(trio.run_process, torchrun(at, root), check=False, cwd=root / "far")
+            others = await nursery.start(run)
+            base = await scene.worker.initial()
+            with alone(root, config) as one:
+                for seed in (20, 21):
+                    await same(scene, one, job(base, seed))
+            await stops_when_told(scene)
+            await fails(scene, 1, "^worker [12] failed: its connection ended$")
+            await others.wait()  # torchrun ends with the first of its workers that does
+
+    play(scene, part)
+    assert scene.lines[1].startswith("3 workers over gloo: ")
+    assert len(scene.pids()) == 1  # what the others print is torchrun's to show
+
+
+def torchrun(main: str, root: Path) -> list[str]:
+    launched = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    return [*launched, "-m", "p2pd.workload.devices.fellow", "--main", main, "--path", str(root)]
+
+
 def apart(*command: str) -> Callable[[Path], None]:
     """Two workers train as one in a place of its own."""
 
     def check(root: Path) -> None:
-        inside = f"{' && '.join(command)} && exec {sys.executable} -m {__name__} --only two"
+        inside = f"{' && '.join(command)} && exec {sys.executable} -m {LANE} --only two"
         unshare = ["unshare", "--user", "--map-root-user"] if os.geteuid() else ["unshare"]
         result = subprocess.run(
             [*unshare, "--uts", "--net", "sh", "-c", inside],
@@ -182,6 +215,7 @@ CHECKS: dict[str, Callable[[Path], None]] = {
     "failures": failures,
     "ends": ends,
     "at-once": at_once,
+    "machines": machines,
     "nameless": apart("hostname no.such.name.invalid", "ip link set lo up"),
 }
 

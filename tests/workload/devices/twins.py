@@ -4,16 +4,17 @@ from collections.abc import Callable, Iterable, Sequence
 
 import torch
 
-from p2pd.workload.devices.ranks import Strategy
+from p2pd.workload.devices.ranks import Strategy, parts
 from p2pd.workload.devices.solo import Single
 
 
 class Twins:
     """Implements Ranks."""
 
-    rank, size = 0, 2
+    size = 2
 
-    def __init__(self) -> None:
+    def __init__(self, rank: int = 0) -> None:
+        self.rank = rank
         self.sent: list[int] = []
         """Elements of each tensor, in the order in which they were sent."""
 
@@ -22,7 +23,7 @@ class Twins:
         return Single()
 
     def part(self, count: int) -> range:
-        return range(count // 2)
+        return parts(count, 2)[self.rank]
 
     def sums(self, values: Sequence[float]) -> list[float]:
         return [2 * value for value in values]
