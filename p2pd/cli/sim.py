@@ -107,6 +107,9 @@ def command(  # noqa: PLR0913 - one parameter per option
             min=1, max=REVISIONS_MOST, metavar="N", help="Otherwise each seed draws how many."
         ),
     ] = None,
+    sharded: Annotated[
+        bool, typer.Option("--sharded", help="The data of every revision come with its leases.")
+    ] = False,
     only: Annotated[
         str | None,
         typer.Option(metavar="PLACES", help="Of the faults drawn, those that happen: 3,17 say."),
@@ -120,7 +123,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     if broken == LIST:
         say("\n".join(one.value for one in Break))
         return
-    shape = FleetShape(windows=windows, faults=faults, drawn=frozenset(Drawn))
+    shape = FleetShape(windows=windows, faults=faults, drawn=frozenset(Drawn), sharded=sharded)
     if validators is not None:
         shape = with_set(shape, validators)
     shape = narrowed(with_work(shape, lookahead, outer, heads, revisions), only, without)

@@ -2,12 +2,14 @@
 
 import re
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from p2pd.core.ids import ID_BYTES, PeerId, PublicKey
 from p2pd.errors import UsageError
 
 HEX = re.compile(r"[0-9a-f]*")
 HOST_PORT = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^:\[\]\s@/]+):(?P<port>[0-9]{1,5})")
+WEB_SCHEMES = ("http", "https")
 PORT_MAX = 65535
 
 
@@ -62,3 +64,23 @@ def _parse_hex(text: str, what: str) -> bytes:
     if len(text) != 2 * ID_BYTES:
         raise UsageError(f"{what} {text!r} must have {2 * ID_BYTES} hex digits, got {len(text)}")
     return bytes.fromhex(text)
+
+
+def check_url(url: str) -> None:
+    """Raises UsageError: this is no URL of a web server."""
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in WEB_SCHEMES and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        good = False
+    if not good or not url.isascii() or not url.isprintable() or " " in url:
+        raise UsageError(f"{url!r:.200} is no URL like https://host/directory")
+
+
+def check_source(name: str) -> None:
+    """Of data. Raises UsageError: it is neither a URL nor the absolute path of a directory."""
+    scheme, separator, _ = name.partition("://")
+    if scheme in WEB_SCHEMES and separator:
+        check_url(name)
+    elif not separator and not name.startswith("/"):
+        raise UsageError(f"{name!r:.200} is neither a URL nor an absolute path")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from p2pd.config.names import parse_address, parse_seed
+from p2pd.config.names import check_source, parse_address, parse_seed
 from p2pd.core.hours import parse_hours
 from p2pd.errors import UsageError
 
@@ -112,6 +112,11 @@ class DataSettings:
         _refuse_negative(self)
         if self.source_s == 0:
             raise ValueError("source_s must be positive, got 0")
+        for name in self.sources:
+            try:
+                check_source(name)
+            except UsageError as error:
+                raise ValueError(f"sources: {error}") from error
 
 
 SHARE_LEAST = 0.01

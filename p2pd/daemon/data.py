@@ -3,11 +3,11 @@
 import json
 import logging
 
+from p2pd.config.names import check_url
 from p2pd.config.node import DataSettings
 from p2pd.core.revision import SignedRevision
 from p2pd.errors import UsageError
 from p2pd.io.data_sources import open_sources
-from p2pd.io.http_files import check_url
 from p2pd.ports import DataSource
 
 log = logging.getLogger("p2pd.daemon")

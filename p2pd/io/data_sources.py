@@ -14,10 +14,11 @@ from urllib.parse import urljoin
 
 import trio
 
+from p2pd.config.names import WEB_SCHEMES, check_source, check_url
 from p2pd.core.artifact import CHUNK_BYTES, Manifest
 from p2pd.errors import RemoteError, UnreachableError, UsageError, advice, printable
 from p2pd.io.durable import open_file
-from p2pd.io.http_files import SCHEMES, below, check_url, open_url
+from p2pd.io.http_files import below, open_url
 from p2pd.io.listing import LIST_BYTES_MOST, Listed, parse_listing
 from p2pd.ports import DataSource, Reading
 
@@ -121,9 +122,9 @@ def open_sources(names: Sequence[str], patience_s: float) -> tuple[DataSource, .
 
 
 def _opener(name: str, patience_s: float) -> Open:
+    check_source(name)
     scheme, separator, _ = name.partition("://")
-    if separator and scheme in SCHEMES:
-        check_url(name)
+    if separator and scheme in WEB_SCHEMES:
         if name.partition("?")[0].endswith(LIST_SUFFIX):
             return _ListedFiles(name, patience_s).open
         return lambda file, manifest, start: open_url(
@@ -132,8 +133,6 @@ def _opener(name: str, patience_s: float) -> Open:
     if separator:
         return _fsspec_opener(name)
     path = Path(name)
-    if not path.is_absolute():
-        raise UsageError(f"data.sources: {name!r:.200}: a directory is named by its absolute path")
     if path.suffix == LIST_SUFFIX:
         return _ListedFiles(name, patience_s).open
     return lambda file, manifest, start: _open_path(path / file, start)

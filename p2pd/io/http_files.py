@@ -11,13 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 
+from p2pd.config.names import check_url
 from p2pd.errors import RemoteError, UnreachableError, UsageError, printable
 
 REDIRECTS_MOST = 5
 REDIRECTED = (301, 302, 303, 307, 308)
 WHOLE, PART = 200, 206
 SKIP_BYTES = 2**16
-SCHEMES = ("http", "https")
 CONTENT_RANGE = re.compile(r"bytes (\d{1,15})-(\d{1,15})/(\d{1,15}|\*)")
 NUMBER = re.compile(r"\d{1,15}")
 
@@ -54,17 +54,6 @@ class HttpStream:
 
     def close(self) -> None:
         self.answer.close()
-
-
-def check_url(url: str) -> None:
-    """Raises UsageError: this is no URL of a web server."""
-    try:
-        parts = urlsplit(url)
-        good = parts.scheme in SCHEMES and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        good = False
-    if not good or not url.isascii() or not url.isprintable() or " " in url:
-        raise UsageError(f"data.sources: {url!r:.200} is no URL like https://host/directory")
 
 
 def below(url: str, name: str) -> str:

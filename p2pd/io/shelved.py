@@ -32,8 +32,8 @@ class ShelvedBlobs:
         self._shelf = shelf
         self._sound: dict[ArtifactId, tuple[int, int]] = {}
         """Size and time of the last change of a file when it was hashed last."""
-        self._damaged: set[ArtifactId] = set()
-        """Files that are not what the set says: as if they were not there."""
+        self._lying = {artifact for artifact, (path, _) in shelf.files.items() if path.exists()}
+        """Less those that turned out to be something else, or are gone."""
         self._threads = trio.CapacityLimiter(THREADS)
         self.held = store.held
         self.touch = store.touch
@@ -45,10 +45,7 @@ class ShelvedBlobs:
         self.keep = store.keep
 
     def _is_shelved(self, artifact: ArtifactId) -> bool:
-        known = self._shelf.files.get(artifact)
-        if known is None or artifact in self._damaged or self._store.has(artifact):
-            return False
-        return known[0].exists()
+        return artifact in self._lying and not self._store.has(artifact)
 
     def has(self, artifact: ArtifactId) -> bool:
         return self._store.has(artifact) or self._is_shelved(artifact)
@@ -59,7 +56,7 @@ class ShelvedBlobs:
         try:
             await self._blocking(self._check, artifact)
         except StoreError as error:
-            self._damaged.add(artifact)
+            self._lying.discard(artifact)
             log.warning("%s", error)
             return False
         return True

@@ -38,6 +38,7 @@ from p2pd.sim.lying_workers import worker_tongue_of
 from p2pd.sim.network import MemoryNetwork
 from p2pd.sim.run import run_seeded
 from p2pd.sim.shape import FAULTS_END_S, FleetShape
+from p2pd.sim.sharded import ShardedSubject
 from p2pd.sim.signing import SimSigner
 from p2pd.sim.store import MemoryLedger
 from p2pd.sim.subject import SCRIPTED, Subject
@@ -286,9 +287,11 @@ def role_of(name: str) -> RolePlugin:
     return load_role(name)
 
 
-def run_fleet(seed: int, shape: FleetShape, subject: Subject = SCRIPTED) -> FleetResult:
-    """One fleet from genesis to the end of its revisions, checked at every step."""
+def run_fleet(seed: int, shape: FleetShape, subject: Subject | None = None) -> FleetResult:
+    """One fleet from genesis to the end of its revisions, checked at every step. By custom its work is scripted."""
     results: list[FleetResult] = []
+    if subject is None:
+        subject = ShardedSubject() if shape.sharded else SCRIPTED
 
     async def main() -> None:
         async with trio.open_nursery() as nursery:

@@ -25,6 +25,8 @@ def arguments(shape: FleetShape, seed: int) -> str:
         # Where a defence is off nothing is drawn.
         if what not in shape.drawn and (shape.broken is None or value != usual)
     ]
+    if shape.sharded:
+        words.append("--sharded")
     if shape.only is not None:
         words.append(f"--only {','.join(map(str, shape.only)) or 'none'}")
     if shape.without:

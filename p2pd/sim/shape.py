@@ -92,6 +92,8 @@ class FleetShape:
     lookahead: int = 0
     reconcile: str = "rebase"
     max_roster: int = 16
+    sharded: bool = False
+    """The data come with the leases, from the seed and from each other."""
     revisions: int = 1
     """Two: validators and the seed serve both, each worker one of them."""
     liars: tuple[tuple[str, Lie], ...] = ()

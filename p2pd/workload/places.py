@@ -75,18 +75,25 @@ def find_set(wanted: ArtifactId, where: Sequence[Path]) -> ShardSet:
     )
 
 
-def read_sample(where: Sequence[Path], split: Split, place: int) -> bytes | None:
-    """The bytes of one sample; None where its file lies in none of these places.
+class SampleFiles:
+    """The files of one split, as far as they lie in some places."""
 
-    Raises:
-        WorkloadError: the file cannot be read, or is damaged.
-    """
-    number, offset = divmod(place, split.shard_samples)
-    artifact = split.manifest(number).id.hex()
-    for directory in where:
-        for path in (directory / artifact, directory / split.file_name(number)):
+    def __init__(self, where: Sequence[Path], split: Split) -> None:
+        self._where = tuple(where)
+        self._split = split
+        self._paths: dict[int, tuple[str, ...]] = {}
+        """Where a file may lie. To hash its manifest for each of its samples would take longer than all the rest."""
+
+    def read(self, place: int) -> bytes | None:
+        """The bytes of one sample; None where its file lies in none of these places.
+
+        Raises:
+            WorkloadError: the file cannot be read, or is damaged.
+        """
+        number, offset = divmod(place, self._split.shard_samples)
+        for path in self._paths_of(number):
             try:
-                return _read(path, split, number, offset)
+                return _read(path, self._split, number, offset)
             except FileNotFoundError:
                 continue
             except OSError as error:
@@ -95,10 +102,18 @@ def read_sample(where: Sequence[Path], split: Split, place: int) -> bytes | None
                 raise WorkloadError(
                     f"{path}: {error}: remove it, so that it is fetched or written again"
                 ) from error
-    return None
+        return None
+
+    def _paths_of(self, number: int) -> tuple[str, ...]:
+        found = self._paths.get(number)
+        if found is None:
+            names = self._split.manifest(number).id.hex(), self._split.file_name(number)
+            found = tuple(str(place / name) for place in self._where for name in names)
+            self._paths[number] = found
+        return found
 
 
-def _read(path: Path, split: Split, number: int, offset: int) -> bytes:
+def _read(path: str, split: Split, number: int, offset: int) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         entry = os.pread(descriptor, 2 * NUMBER_BYTES, entry_place(offset))

@@ -15,7 +15,7 @@ from p2pd.core.shards import TRAIN
 from p2pd.errors import RemoteError, WorkloadError
 from p2pd.workload.contract import Lease
 from p2pd.workload.pipelines import Pipeline
-from p2pd.workload.places import find_set, open_set, places, read_sample
+from p2pd.workload.places import SampleFiles, find_set, open_set, places
 from p2pd.workload.samples import load
 
 
@@ -48,6 +48,7 @@ class Sharded(Dataset[Any], Pipeline):
             has = ", ".join(one.name for one in self._set.splits)
             raise WorkloadError(f"the data set has no split {split!r}, it has {has}: name one")
         self._split = found
+        self._files = SampleFiles(self._places, found)
         self._transform = transform
         self._leased: frozenset[int] | None = None
 
@@ -71,7 +72,7 @@ class Sharded(Dataset[Any], Pipeline):
             raise WorkloadError(
                 f"{name} is outside of the lease: train on the samples that the loader is given"
             )
-        data = read_sample(self._places, self._split, place)
+        data = self._files.read(place)
         if data is None:
             file = self._split.file_name(place // self._split.shard_samples)
             raise WorkloadError(

@@ -49,7 +49,7 @@ def test_a_finding_comes_with_the_command_that_shows_it_again(
 
 
 def test_a_small_fleet_runs_and_its_result_is_json() -> None:
-    ran = p2pd("sim", "--seed", 3, "--windows", 1, "--faults", "none", "--json")
+    ran = p2pd("sim", "--sharded", "--seed", 3, "--windows", 1, "--faults", "none", "--json")
     assert ran.code == 0, ran.err
     found = ran.json
     assert (found["ok"], found["seeds"], found["violations"]) == (True, 1, [])

@@ -2,7 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from p2pd.config.names import Seed, parse_address, parse_peer_id, parse_public_key, parse_seed
+from p2pd.config.names import (
+    Seed,
+    check_source,
+    check_url,
+    parse_address,
+    parse_peer_id,
+    parse_public_key,
+    parse_seed,
+)
 from p2pd.core.ids import PeerId
 from p2pd.errors import UsageError
 
@@ -69,3 +77,28 @@ def test_any_text_gives_a_seed_or_a_usage_error(text: str) -> None:
     except UsageError:
         return
     assert parse_seed(seed.address).address == seed.address
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "ftp://host/x",
+        "http://",
+        "http://host:port/",
+        "http://host:99999/",
+        "http://h/ x",
+        "//h",
+    ],
+)
+def test_what_is_no_url_is_refused(url: str) -> None:
+    with pytest.raises(UsageError, match="is no URL"):
+        check_url(url)
+
+
+def test_a_source_of_data_is_a_url_or_an_absolute_path() -> None:
+    for name in ("/srv/set", "https://host/set", "http://host:8000/list.json", "s3://bucket/set"):
+        check_source(name)
+    for name in ("set", "", "./set", "http://", "https://host:0x/"):
+        with pytest.raises(UsageError):
+            check_source(name)

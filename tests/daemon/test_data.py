@@ -6,7 +6,6 @@ import pytest
 
 from p2pd.config.node import DataSettings
 from p2pd.daemon.data import named_in, sources_of
-from p2pd.errors import UsageError
 
 ONE, OTHER = "https://one/set", "http://other:8000/set"
 
@@ -40,5 +39,5 @@ def test_what_lies_on_this_machine_is_not_for_a_revision_to_name(
 def test_the_operators_come_first_and_must_be_right(tmp_path: Path) -> None:
     settings = DataSettings(sources=(str(tmp_path), ONE))
     assert [one.name for one in sources_of(settings, None)] == [str(tmp_path), ONE]
-    with pytest.raises(UsageError, match="absolute path"):
-        sources_of(DataSettings(sources=("set",)), None)
+    with pytest.raises(ValueError, match="sources: 'set' is neither"):
+        DataSettings(sources=("set",))

@@ -132,7 +132,7 @@ def test_a_file_system_of_others_may_raise_what_it_likes(shards: ShardSet) -> No
 
 
 def test_what_is_no_source_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, why in (("set", "its absolute path"), ("http://", "no URL")):
+    for name, why in (("set", "an absolute path"), ("http://", "no URL")):
         with pytest.raises(UsageError, match=why):
             source(name)
     monkeypatch.setattr(data_sources, "find_spec", lambda _: None)

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from p2pd.errors import RemoteError, UnreachableError, UsageError
-from p2pd.io.http_files import _redirected, below, check_url, open_url
+from p2pd.errors import RemoteError, UnreachableError
+from p2pd.io.http_files import _redirected, below, open_url
 from tests.io.web import Web, serving
 
 DATA = bytes(range(256)) * 10
@@ -85,23 +85,6 @@ def test_a_redirect_never_leads_from_an_encrypted_connection_to_an_open_one() ->
     with pytest.raises(UnreachableError, match="not encrypted"):
         _redirected("https://a/b", "http://a/b")
     assert _redirected("https://a/b", "/c") == "https://a/c"
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "",
-        "ftp://host/x",
-        "http://",
-        "http://host:port/",
-        "http://host:99999/",
-        "http://h/ x",
-        "//h",
-    ],
-)
-def test_what_is_no_url_is_refused(url: str) -> None:
-    with pytest.raises(UsageError, match="is no URL"):
-        check_url(url)
 
 
 def test_a_query_stays_behind_the_name_of_the_file() -> None:

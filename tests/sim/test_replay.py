@@ -19,6 +19,7 @@ def test_the_arguments_name_all_that_is_left_of_a_fleet() -> None:
     small = replace(shape, only=(3, 17), without=("trainer2", "viewer1"))
     assert arguments(small, 7).endswith("--only 3,17 --without trainer2,viewer1")
     assert arguments(replace(shape, only=()), 7).endswith("--only none")
+    assert arguments(replace(shape, sharded=True), 7).endswith("--faults disk --sharded")
     broken = FleetShape(windows=3).attacked(Break.QUORUM)
     assert arguments(broken, 7) == "--seed 7 --windows 3 --faults all --break quorum"
     assert arguments(replace(broken, lookahead=1), 7).endswith("--break quorum --lookahead 1")
