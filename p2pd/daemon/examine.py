@@ -59,10 +59,12 @@ class Lease:
 @dataclass(frozen=True, slots=True)
 class Examined:
     info: WorkloadInfo
+    head: ArtifactId
+    """That it starts from, in the store."""
     trained: TrainResult
     """Of the quicker of two leases: the first one warms up."""
     evaluation: Evaluation
-    """Of the head that it starts from."""
+    """Of that head."""
     evaluate_s: float
     look: Look
     same_head: bool
@@ -109,6 +111,7 @@ def examined(
 ) -> Examined:
     return Examined(
         first.info,
+        first.head,
         min(first.leases, key=lambda one: one.seconds / one.samples),
         first.evaluation,
         first.evaluate_s,

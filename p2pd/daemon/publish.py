@@ -214,7 +214,7 @@ async def publish(request: PublishRequest) -> Published:
         settings = StoreSettings(quota_bytes=0, reserve_bytes=0)
         store = FileBlobStore(Path(directory) / "blobs", settings, on_damage=lambda *_: None)
         examined = await _examine(request, store) if request.examine else None
-        info, head, evaluation = await _build(request, store)
+        info, head, evaluation = await _build(request, store, examined)
         signed = seal_revision(revision_of(request, info, head.id), request.signers)
         store.path(head.id).replace(head_file)
         sync_directory(head_file.parent)
@@ -278,7 +278,12 @@ async def _examine(request: PublishRequest, store: FileBlobStore) -> Examined:
     return await examine(_settings(request), store, request.log, lease)
 
 
-async def _build(request: PublishRequest, store: FileBlobStore) -> Built:
+async def _build(request: PublishRequest, store: FileBlobStore, examined: Examined | None) -> Built:
+    if examined is not None and request.beginning.weights is None:
+        built = store.manifest(examined.head)
+        assert built is not None  # it is what was examined
+        return examined.info, built, None
+
     async def ask(worker: WorkerProcess) -> Built:
         info = await worker.info()
         head = store.manifest(await worker.initial(request.beginning.weights))
