@@ -5,12 +5,14 @@ import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from p2pd.errors import printable
 from p2pd.machine import memory_kills
 from p2pd.workload.causes import memory_advice, shared_memory_advice
 from p2pd.workload.page import Frame
 from p2pd.workload.protocol import DESCRIPTORS_LOST
 from p2pd.workload.source import is_theirs
 
+PATH_CHARACTERS = 400
 CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
 
 
@@ -67,5 +69,5 @@ def place_of(frames: Iterable[Frame], module: str) -> str:
     own = module.replace(".", "/")
     for frame in frames:
         if f"/{own}.py" in frame.path or f"/{own}/" in frame.path or is_theirs(frame.path):
-            return f" at {frame.path}:{frame.line}"
+            return printable(f" at {frame.path[:PATH_CHARACTERS]}:{frame.line}")
     return ""

@@ -5,6 +5,7 @@ Its model is one tensor; training adds to it what the seed and the owner say, ev
 
 import os
 import time
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from random import Random
@@ -35,16 +36,32 @@ INSTALL = """
 import sys
 if "p2pd.workload.serve" in sys.orig_argv:
     import tests.crash.standin
-    sys.modules["p2pd.workload.session"] = tests.crash.standin
+    for name in ("session", "defaults"):
+        sys.modules[f"p2pd.workload.{name}"] = tests.crash.standin
 """
 """Python runs it first in every process of a node; it takes effect in the worker only."""
+
+
+class Defaults:
+    """In place of p2pd.workload.defaults.Defaults: without torch there are none."""
+
+    def restore(self) -> list[str]:
+        return []
 
 
 class Session:
     """In place of p2pd.workload.session.Session."""
 
-    def __init__(self, call: BuildCall) -> None:
-        del call  # there is nothing to choose
+    workers = 1
+
+    def __init__(self, call: BuildCall, *, anew: bool, give_up: Callable[[str], None]) -> None:
+        del call, anew, give_up  # there is nothing to choose, and nothing is kept
+
+    def settle(self) -> None:
+        """Nothing is left to store."""
+
+    def close(self) -> None:
+        """There are no other workers."""
 
     def info(self) -> WorkloadInfo:
         return WorkloadInfo(SCHEMA, SAMPLES, SAMPLES, "accuracy", True, SOURCE)

@@ -53,3 +53,6 @@ def test_a_line_of_an_installed_workload_is_the_users_too() -> None:
     frames = (Frame("/venv/site-packages/mine/model.py", 5, "f"),)
     assert place_of(frames, "mine") == " at /venv/site-packages/mine/model.py:5"
     assert place_of(frames, "other") == ""
+    odd = (Frame("/home/me/\x1b[2J" + "x" * 9999 + ".py", 5, "f"),)
+    assert place_of(odd, "other").startswith(" at /home/me/\\x1b[2Jxxx")
+    assert len(place_of(odd, "other")) < 500
