@@ -29,6 +29,8 @@ OFFER = "data"
 SETS = "data sets"
 """Owner of the pins of manifests."""
 FILES_AT_A_TIME = 8
+LINKED_BEFORE_SOURCES = 3
+"""Of the peers that do not say that they have data, so many are asked where there are sources as well."""
 PAUSE_BASE_S, PAUSE_MOST_S = 0.5, 15.0
 """Before all are asked once more for a file that nobody gave."""
 TOLD_EVERY_S = 30.0
@@ -170,8 +172,11 @@ class DataFiles:
         failures = 0
         while True:
             givers = self._givers()
+            linked = list(givers.linked)
+            if self.sources:  # to ask all would take a round trip for each
+                linked = self._dice.sample(linked, min(len(linked), LINKED_BEFORE_SOURCES))
             try:
-                await self._transfer.fetch(wanted, givers.named, others=givers.linked, rounds=1)
+                await self._transfer.fetch(wanted, givers.named, others=linked, rounds=1)
             except UnreachableError as error:
                 why = str(error)
             else:

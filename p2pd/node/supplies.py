@@ -1,5 +1,7 @@
 """What the leases of one revision, and its evaluations, need of a data set in shard files. Seconds, samples."""
 
+import itertools
+
 import trio
 
 from p2pd.core.derive import Setting
@@ -19,8 +21,11 @@ class Supplies:
         self._files = files
         self._setting = setting
         self._name = f"data of {setting.revision.id.hex()}"
-        self._leases: dict[int, str] = {}
-        """Owners of the pins of each lease, by its height."""
+        self._leases: dict[str, int] = {}
+        """Heights of the leases whose data are here, by the owners of their pins."""
+        self._numbers = itertools.count(1)
+        self._validates = False
+        """The validation data were brought."""
 
     async def bring(self, height: int, microshards: tuple[int, ...]) -> None:
         """Has here what a lease is trained on, until its height and those in which it may be late are decided.
@@ -33,12 +38,17 @@ class Supplies:
         wanted = self._setting.revision.data.shard_set
         if wanted is None:
             return
-        owner = self._leases[height] = f"{self._name} at {height}"
+        owner = f"{self._name} at {height}, {next(self._numbers)}"
         limit_s = self._setting.revision.schedule.deadline_ms / 1000
-        with trio.move_on_after(limit_s):
-            split = self._train_of(await self._files.find(wanted))
-            await self._files.bring(self._files_of(split, microshards), owner)
-            return
+        try:
+            with trio.move_on_after(limit_s):
+                split = self._train_of(await self._files.find(wanted))
+                await self._files.bring(self._files_of(split, microshards), owner)
+                self._leases[owner] = height
+                return
+        finally:
+            if owner not in self._leases:
+                self._files.let_go(owner)
         raise UnreachableError(
             f"the data of {counted(len(microshards), 'microshard')} did not come within"
             f" {limit_s:g} s: {self._files.last_failure}"
@@ -47,20 +57,23 @@ class Supplies:
     def decided(self, height: int) -> None:
         """Lets go of what no lease needs any more."""
         oldest = height + 1 - self._setting.revision.schedule.lookahead
-        for lease in [lease for lease in self._leases if lease < oldest]:
-            self._files.let_go(self._leases.pop(lease))
+        for owner in [owner for owner, lease in self._leases.items() if lease < oldest]:
+            self._files.let_go(owner)
+            del self._leases[owner]
 
     async def bring_set(self, wanted: ArtifactId) -> None:
         """The manifest, without which a workload cannot be built. It tries until cancelled."""
         self._train_of(await self._files.find(wanted))
 
     async def bring_validation(self, wanted: ArtifactId) -> None:
-        """All splits that are not trained on, for good.
+        """All splits that are not trained on, for good; once they are here nothing is done any more.
 
         Raises:
             WorkloadError: they did not come in time.
             StoreError: there is no room for them.
         """
+        if self._validates:
+            return
         limit_s = self._setting.revision.schedule.check_limit_ms / 1000
         with trio.move_on_after(limit_s):
             shards = await self._files.find(wanted)
@@ -69,6 +82,7 @@ class Supplies:
                 await self._files.bring(files, f"{self._name}, validation")
             except RemoteError as error:
                 raise WorkloadError(f"the validation data cannot be had: {error}") from error
+            self._validates = True
             return
         raise WorkloadError(
             f"the validation data did not come within {limit_s:g} s: {self._files.last_failure}"

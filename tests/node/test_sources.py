@@ -11,6 +11,7 @@ from p2pd.core.ids import ArtifactId
 from p2pd.core.samples import dump_sample
 from p2pd.core.shards import SET_FILE, SHARD_FORMAT, ShardFile, pack_shard
 from p2pd.errors import NoRoomError, RemoteError, UnreachableError
+from p2pd.node.data_files import LINKED_BEFORE_SOURCES
 from p2pd.node.sources import LIED_BASE_S, Sources
 from p2pd.ports import Reading
 from p2pd.sim.run import run_seeded
@@ -236,6 +237,18 @@ def test_peers_that_have_a_file_spare_the_sources() -> None:
         await data_of(alice, sources=[shelf]).bring(files(1, 5), "lease")
         assert held(alice) == [1, 5]
         assert shelf.asked == []
+
+    run(scenario)
+
+
+def test_a_few_peers_that_may_have_it_are_asked_before_a_source() -> None:
+    async def scenario(bench: Bench) -> None:
+        others = [await bench.start(f"other{n}") for n in range(8)]
+        alice, shelf = await bench.start("alice"), Shelf("shelf")
+        await bench.link(alice, others)
+        await data_of(alice, sources=[shelf]).bring(files(1), "lease")
+        assert held(alice) == [1]
+        assert sum(other.asked.total() for other in others) == LINKED_BEFORE_SOURCES
 
     run(scenario)
 

@@ -86,6 +86,27 @@ def test_data_that_do_not_come_in_the_time_of_a_window_are_said_with_the_reason(
     run(scenario)
 
 
+def test_a_lease_that_is_given_back_keeps_no_room() -> None:
+    async def scenario(bench: Bench) -> None:
+        giver, alice = await bench.start("giver"), await bench.start("alice")
+        await give(giver)
+        await bench.link(alice, [giver])
+        wanted = setting()
+        supplies = Supplies(data_of(alice), wanted)
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await supplies.bring(3, (1,))
+        await supplies.bring(3, (2,))
+        missing = SET.splits[0].manifest(3).id
+        await giver.blobs.drop(missing)
+        with pytest.raises(UnreachableError):
+            await supplies.bring(3, (2, 3))
+        assert await alice.blobs.drop(missing)  # its place in the store is free again
+        assert not await alice.blobs.drop(SET.splits[0].manifest(2).id)  # of the other lease
+
+    run(scenario)
+
+
 def test_another_set_than_the_revision_was_published_with_is_refused() -> None:
     async def scenario(bench: Bench) -> None:
         alice = await bench.start("alice")
