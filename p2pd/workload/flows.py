@@ -13,9 +13,10 @@ from typing import Any
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from p2pd.errors import WorkloadError
-from p2pd.workload.batches import Batch
+from p2pd.workload.batches import Batch, fingerprint
 from p2pd.workload.contract import Lease
 from p2pd.workload.devices.ranks import parts
+from p2pd.workload.devices.solo import ALONE
 from p2pd.workload.feeds import stream
 from p2pd.workload.orders import Leasable
 from p2pd.workload.pipelines import Indexed, Pipeline
@@ -30,6 +31,8 @@ class Flow:
         self._loader = loader
         self._dataset: Any = loader.dataset
         self._leasable = isinstance(self._dataset, Leasable)
+        self._given: tuple[int, int] | None = None
+        """Seed of the last lease, and the fingerprint of its samples."""
         if self._leasable and not isinstance(self._dataset, Sized):
             raise WorkloadError(
                 f"{name}: {type(self._dataset).__name__} has set_lease but no __len__: give it one,"
@@ -42,12 +45,13 @@ class Flow:
     def leased(self, lease: Lease) -> Iterator[Batch]:
         """
         Raises:
-            WorkloadError: it gave nothing, or more than was leased.
+            WorkloadError: it gave nothing, or more than was leased, or the same as for another lease.
         """
-        most, count = len(lease.samples), 0
+        most, count, mark = len(lease.samples), 0, 0
         dataset = self._dataset
         if self._leasable:
-            dataset.set_lease(replace(lease, pause=_unasked))  # it goes to worker processes
+            # It goes to worker processes.
+            dataset.set_lease(replace(lease, pause=_unasked, ranks=ALONE))
         else:
             dataset = _First(dataset, most)
         counted = partial(_Counted, ranks=(lease.ranks.rank, lease.ranks.size))
@@ -55,11 +59,23 @@ class Flow:
             count += whole
             if count > most:
                 break
+            mark = fingerprint(content, mark)
             yield Batch(content, samples, whole)
         if not 0 < count <= most:
             raise WorkloadError(
                 f"{type(self._dataset).__name__} gave {'more' if count else 'nothing'} of a lease of"
                 f" {most} samples: give those of lease.samples, each once, shared out among workers"
+            )
+        if not self._leasable and mark:  # a worker may have no part in a lease
+            self._require_other(lease.seed, mark)
+
+    def _require_other(self, seed: int, mark: int) -> None:
+        """A stream that starts over for each lease, and draws nothing, would train on its start for ever."""
+        before, self._given = self._given, (seed, mark)
+        if before is not None and before[0] != seed and before[1] == mark:
+            raise WorkloadError(
+                f"{type(self._dataset).__name__} gives the same samples for each lease: give it"
+                " set_lease(lease), or have it draw from torch's, Python's or numpy's generators"
             )
 
 

@@ -5,6 +5,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from p2pd.errors import WorkloadError
+from p2pd.workload.batches import fingerprint
 from p2pd.workload.contract import Lease
 from p2pd.workload.flows import EPOCH_SAMPLES, Flow, flow_of
 
@@ -94,3 +95,34 @@ def test_what_is_not_the_lease_is_refused_with_advice() -> None:
         given(silent, Lease([], 0, 1, lambda: None))
     with pytest.raises(WorkloadError, match="Lengthless has set_lease but no __len__"):
         Flow(DataLoader(Lengthless()), "train_loader")
+
+
+class Reading(IterableDataset[int]):
+    """From the start of a file, say, whatever the seeds are."""
+
+    def __iter__(self) -> Iterator[int]:
+        yield from range(1000)
+
+
+def test_a_stream_that_starts_over_for_each_lease_is_refused() -> None:
+    flow = Flow(DataLoader(Reading(), batch_size=4), "train_loader")
+    assert len(list(flow.leased(lease(10)))) == 3
+    assert len(list(flow.leased(lease(10)))) == 3  # the same lease again
+    with pytest.raises(WorkloadError, match="Reading gives the same samples for each lease"):
+        list(flow.leased(lease(10, seed=2)))
+
+
+def test_a_fingerprint_is_of_all_that_a_batch_holds() -> None:
+    batch = {"x": torch.ones(2, 3), "y": [torch.tensor(1, dtype=torch.bfloat16), ("a", 2)]}
+    others = (
+        {
+            **batch,
+            "x": torch.ones(2, 3).index_put((torch.tensor(1), torch.tensor(2)), torch.tensor(2.0)),
+        },
+        {**batch, "y": [torch.tensor(2, dtype=torch.bfloat16), ("a", 2)]},
+        {**batch, "y": [torch.tensor(1, dtype=torch.bfloat16), ("b", 2)]},
+    )
+    marks = {fingerprint(one) for one in (batch, *others)}
+    assert len(marks) == 4
+    assert fingerprint(batch) == fingerprint(dict(batch))
+    assert fingerprint(batch, 1) != fingerprint(batch)
