@@ -6,22 +6,24 @@ from p2pd.core.ids import ArtifactId
 from p2pd.core.revision import Revision
 from p2pd.core.work import RebuildJob
 from p2pd.node.chronicle import Chronicle
+from p2pd.node.heads import KEPT_HEADS
 from p2pd.ports import BlobStore
 
 STEPS_MOST = 3
 """As many weigh less than a head."""
-HEIGHTS_MOST = 16
-"""That are looked through for them: some keep the head of the one before."""
 
 
 def ways_to(
     head: ArtifactId, revision: Revision, chronicle: Chronicle, blobs: BlobStore
 ) -> Sequence[RebuildJob]:
-    """How a head is made, one step after the other, of one that is here; none if it cannot, or is here."""
+    """How a head is made, one step after the other, of one that is here; none if it cannot, or is here.
+
+    Steps are looked for where every node keeps them: in the last heights.
+    """
     if revision.head_codec == "f32" or blobs.has(head):
         return ()
     jobs: list[RebuildJob] = []
-    for decision in chronicle.newest(HEIGHTS_MOST):
+    for decision in chronicle.newest(KEPT_HEADS):
         step = decision.step
         if step is None or decision.head != head:
             continue
