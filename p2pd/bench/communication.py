@@ -43,7 +43,7 @@ MNIST: Trial = {
     "workload": "p2pd.workloads.mnist",
     "config": {"model": "mlp", "batch": 32},
     "batch": 32,
-    "heads": 8,
+    "heads": 16,
 }
 WORKERS_MOST = 4
 

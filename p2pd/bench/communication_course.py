@@ -24,6 +24,8 @@ from p2pd.lab.run import Course, Trained, train
 TRAINERS, VALIDATORS = 4, 3
 JOINING, ENDING = 1, 1
 """Heads at the beginning, when nodes come together, and at the end, after which nobody fetches, that do not count."""
+SETTLE_S = 60.0
+"""Virtual, like all times here: by then all trainers are there, and begin together."""
 GRADIENT_BYTES = 4
 ANYTHING = CanarySettings(samples=1, accept=1000.0, reject=2000.0)
 """What is promoted must not hang on the draw of a few samples."""
@@ -43,7 +45,10 @@ class Trial:
 
     def run(self) -> dict[str, float]:
         schedule = ScheduleSettings(
-            shard_samples=self.batch, lease_shards=self.steps, max_lease_shards=self.steps
+            shard_samples=self.batch,
+            lease_shards=self.steps,
+            max_lease_shards=self.steps,
+            settle_s=SETTLE_S,
         )
         course = Course(
             workload=self.workload,
@@ -74,7 +79,8 @@ def measured(trained: Trained, steps: int) -> dict[str, float]:
     ][JOINING:]
     updates = [one for decision in promoted for one in _updates(decision) if one.steps == steps]
     counted = promoted[: len(promoted) - ENDING]
-    if len(counted) < 2 or not updates:
+    alone = any(len(one.state.plan.roster) < TRAINERS for one in counted)
+    if len(counted) < 2 or alone or not updates:
         raise LocalError("too few windows to measure: more of them")
     first, last = counted[0], counted[-1]
     taken = last.state.progress.steps - first.state.progress.steps
