@@ -14,6 +14,9 @@ from p2pd.core.work import MILLION
 
 KEPT, OF = 3, 4
 """Of the old pace, when a new one comes."""
+SLACK, SLACK_OF = 9, 8
+"""So much longer than a typical window a lease may take. What a lease takes besides its microshards makes short ones
+look slow: without some room, who has missed one would stay with short leases."""
 NOISE = MILLION // 4
 """By so much equal machines may differ in a window."""
 MOMENT_US = 200_000
@@ -48,7 +51,7 @@ def paced(row: Standing, said_us: int) -> Standing:
 def fitted(
     rows: Mapping[PeerId, Standing], paces: Paces, max_lease_shards: int
 ) -> Iterable[Standing]:
-    """The records of those that delivered, with leases that take no longer than a typical trainer's longest.
+    """The records of those that delivered, with leases that take hardly longer than a typical trainer's longest.
 
     Typical is the median, of two the faster one: so the slower half is ready when the faster one is. Who is hardly
     slower keeps its lease: of few microshards the next shorter one is much shorter.
@@ -62,7 +65,7 @@ def fitted(
     for peer in paces.said:
         row = rows[peer]
         if _is_slow(row, typical_us):
-            most = max(1, window_us // row.shard_us)
+            most = window_us * SLACK // (SLACK_OF * row.shard_us) + 1
             yield replace(row, budget_shards=min(row.budget_shards, most))
 
 
