@@ -10,6 +10,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from time import monotonic_ns
 from typing import Any
 
@@ -70,6 +71,11 @@ class Kept:
     inner: InnerState | None
     """None where there is no directory for it: then it is what it is."""
 
+    def sync(self) -> None:
+        self.steps.sync()
+        if self.inner is not None:
+            self.inner.sync()
+
 
 class Session:
     def __init__(
@@ -95,6 +101,7 @@ class Session:
             raise
         self._changed = [f"building leaves {change}" for change in before.changes()]
         self._kept: Kept | None = None
+        self._settling: Thread | None = None
         self._defaults = Defaults()
         self._built_bytes = resident_bytes()
         self._fresh = True
@@ -149,6 +156,7 @@ class Session:
         trained = answers.trained_of(answer, len(samples))
         end = self._state(self._workload)
         manifest = write(output, job, self._schema, end, start)
+        self._settled()
         if job.remember:
             kept.steps.remember(job.height, start or base, end, job.remember)
         if kept.inner is not None:
@@ -162,11 +170,15 @@ class Session:
         )
 
     def settle(self) -> None:
-        """Puts what the last lease left on stable storage: called once it is answered, since that takes time."""
+        """Puts what the last lease left on stable storage, beside the next one: a disk may take its time."""
         if self._kept is not None:
-            self._kept.steps.sync()
-            if self._kept.inner is not None:
-                self._kept.inner.sync()
+            self._settling = Thread(target=self._kept.sync, daemon=True)
+            self._settling.start()
+
+    def _settled(self) -> None:
+        if self._settling is not None:
+            self._settling.join()
+            self._settling = None
 
     def _keep(self, own: Path | None) -> "Kept":
         inner = None if own is None else InnerState(self._workload, own, anew=self._anew)

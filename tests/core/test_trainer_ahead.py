@@ -123,6 +123,18 @@ def test_training_ahead_is_not_broken_off_by_the_decision() -> None:
     assert [one.plan for one in desk.updates()][1] == decide(FIRST, ME, OTHER).id
 
 
+def test_the_new_head_is_fetched_while_it_trains_ahead() -> None:
+    desk = Desk()
+    desk.trained()
+    second = decide(FIRST, ME, OTHER)
+    effects = desk.machine.handle(Adopted(second), 0.0)
+    assert [one for one in effects if isinstance(one, FetchBase)] == [FetchBase(second.head)]
+    ahead = desk.job
+    assert desk.machine.handle(Fetched(second.head, here=True), 0.0) == []
+    desk.trained(b"ahead")
+    assert (desk.job.base, ahead.base) == (second.head, FIRST.head)
+
+
 def test_a_lease_that_is_not_done_in_time_is_finished_and_published_late() -> None:
     desk = Desk()
     slow = desk.job

@@ -18,7 +18,7 @@ from pathlib import Path
 import trio
 
 from p2pd.lifeline import tied
-from tests.faults.stated import crowds, fleets, transfers, workloads
+from tests.faults.stated import crowds, fleets, restarting, transfers, workloads
 from tests.faults.stated.seen import Seen
 
 LIMIT_S = 780.0
@@ -46,6 +46,7 @@ CASES = {
     "D10": Case("leases of 3 and 65 samples", real(fleets.small_leases)),
     "F5": Case("workers of nodes that end", real(fleets.orphans)),
     "F1": Case("forks beside threads, 100 leases", workloads.forking),
+    "G2": Case("all nodes killed after window 10", real(restarting.everything)),
     "F7": Case("bad workloads, on a /dev/shm of 1 MB", workloads.naughty, waits=True),
     "C3": Case("a provider of 5 kB/s", transfers.slow_provider),
     "C1": Case("a provider of 100 MB killed at 50 %", transfers.death),

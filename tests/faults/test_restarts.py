@@ -2,15 +2,16 @@
 
 import logging
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from random import Random
 
 import pytest
 import trio
 
-from p2pd.core.ids import ArtifactId
+from p2pd.core.ids import ArtifactId, peer_id
 from p2pd.node.catch_up import LEAP_HEIGHTS
 from p2pd.sim.links import Partition
-from tests.faults.scene import Scene, calm, play, promoted
+from tests.faults.scene import Scene, calm, cohort, play, promoted
 
 HEADS = 10
 
@@ -39,6 +40,32 @@ def test_a_run_stopped_on_all_nodes_goes_on_to_the_same_heads() -> None:
         await scene.promotes(HEADS + 5)
 
     assert heads_of(stopped)[: HEADS + 5] == heads_of(undisturbed)[: HEADS + 5]
+
+
+def test_i07_no_slice_is_trained_twice_because_the_validators_were_restarted() -> None:
+    """In the middle of an epoch; what was dealt in vain is dealt again, and nothing else."""
+
+    async def script(scene: Scene) -> None:
+        names = scene.fleet.shape.names()
+        validators = [name for name in names if name.startswith("validator")]
+        scene.start(*names)
+        while scene.tip.state.progress.epoch < 2:
+            await scene.promotes(scene.tip.state.progress.heads + 2)
+            scene.kill(*validators)
+            await trio.sleep(5)
+            scene.start(*validators)
+
+    scene = play(script, calm(), paces={f"trainer{n}": 1.0 for n in range(1, 4)})
+    revision = scene.fleet.revision.revision
+    delivered: dict[int, list[int]] = {}
+    for before, decision in pairwise(scene.chain):
+        for candidate in cohort(decision):
+            lease = before.state.plan.lease_of(peer_id(candidate.update.author))
+            assert lease is not None
+            delivered.setdefault(before.state.progress.epoch, []).extend(lease.shards)
+    assert len(delivered) >= 2
+    for epoch in (0, 1):
+        assert sorted(delivered[epoch]) == list(range(revision.data.shards))
 
 
 def test_a_newcomer_takes_the_newest_of_what_its_neighbours_offer_and_that_alone() -> None:
