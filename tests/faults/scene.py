@@ -42,7 +42,9 @@ class StagedFleet(SimFleet):
         node = super()._node(life)
         if life.name in self.paces:
             pace_s = self.paces[life.name]
-            node.worker = SteadyWorker(life.blobs, Random(), train_s=(pace_s, pace_s))
+            worker = SteadyWorker(life.blobs, Random(), train_s=(pace_s, pace_s))
+            for lane in node.lanes.values():
+                lane.worker = worker
         self.nodes[life.name] = node
         return node
 
