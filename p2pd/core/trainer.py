@@ -237,8 +237,9 @@ class Trainer:
         if self.task is not None and not self._is_wanted(self.task):
             self._drop_task()
         if self.task is not None and self.task.base != decision.state.plan.base:
-            # What it trains after this starts from there: it shall not wait for it then.
-            self.out.append(FetchBase(decision.state.plan.base))
+            self.out.append(
+                FetchBase(decision.state.plan.base)
+            )  # its next lease shall not wait for it
         self._enter()
 
     def _drop_task(self) -> None:
