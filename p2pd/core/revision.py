@@ -9,10 +9,10 @@ from p2pd.core.codecs import check_head_codec, outer_schema, update_schema
 from p2pd.core.encoding import encode
 from p2pd.core.genesis import Endorsement, is_name
 from p2pd.core.ids import ID_BYTES, ArtifactId, DecisionId, NetworkId, RevisionId, digest, short
-from p2pd.core.work import COUNT_MAX, MergeRule, OuterRule, Schema, state_parts
+from p2pd.core.reconcile import RECONCILE
+from p2pd.core.work import COUNT_MAX, MILLION, MergeRule, OuterRule, Schema, state_parts
 from p2pd.errors import LocalError
 
-RECONCILE = ("rebase", "replace")
 DATA_KINDS = ("indexed", "generated", "sharded", "custom")
 MAX_DESCRIPTOR_CHARACTERS = 500
 HEX_ID = re.compile(r"[0-9a-f]{64}")
@@ -95,9 +95,11 @@ class Schedule:
     """0: trainers wait for each decision. 1: they go on with a reserved lease while it is made."""
     reconcile: str = "rebase"
     """With lookahead, what the lease after the next head starts from. rebase: the head and the trainer's own steps
-    that are not decided yet. replace: the head alone."""
+    that are not decided yet. replace: the head alone. root_ema: a mean of the head and the trainer's own weights."""
     start_steps: int = 0
     """Nominal steps that were made before the genesis head: schedulers go on from there."""
+    own_weight: int = MILLION // 2
+    """root_ema: of the trainer's own weights in that mean, millionths."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.lease_shards <= self.max_lease_shards <= 2**16:
@@ -116,6 +118,8 @@ class Schedule:
             raise ValueError("deadline_ms and check_limit_ms must be positive")
         if min(self.end_heads, self.end_epochs) < 0:
             raise ValueError("end_heads and end_epochs must not be negative")
+        if not 0 < self.own_weight < MILLION:
+            raise ValueError("own_weight must be above 0 and below 1")
         if not 0 <= self.start_steps <= COUNT_MAX:
             raise ValueError(f"start_steps must be from 0 to {COUNT_MAX}")
 

@@ -13,8 +13,10 @@ from p2pd.core.ids import ArtifactId, DecisionId, PeerId, digest
 from p2pd.core.lease_data import BringData, DataBrought
 from p2pd.core.messages import TOOK_MOST_MS, Beacon, Leave, Release, Service, Update
 from p2pd.core.pace import roughly
+from p2pd.core.reconcile import start_of
 from p2pd.core.rest import Rest
 from p2pd.core.signed import Signed
+from p2pd.core.task import Task
 from p2pd.core.validator.events import Adopted, Fetched, ObjectSeen, Publish
 from p2pd.core.voting.rules import Sign
 from p2pd.core.work import TrainJob, TrainResult
@@ -68,26 +70,6 @@ class Resumed:
 
 Event = ObjectSeen | Adopted | Fetched | DataBrought | Trained | Paused | Resumed
 Effect = Publish | FetchBase | BringData | Train | Abandon
-
-
-@dataclass(slots=True)
-class Task:
-    """One lease on its way to an update."""
-
-    height: int
-    """Of the plan in which it counts."""
-    shards: tuple[int, ...]
-    base: ArtifactId
-    plan: DecisionId | None
-    """The decision that dealt it; None while it is only reserved."""
-    begun_s: float
-    job: TrainJob
-    base_here: bool = False
-    data_here: bool = False
-    started: bool = False
-    result: TrainResult | None = None
-    took_s: float = 0.0
-    """From when it was begun until it was trained."""
 
 
 @dataclass(slots=True)
@@ -335,11 +317,9 @@ class Trainer:
         schedule, progress, base = revision.schedule, state.progress, state.plan.base
         if plan is None:
             progress = replace(progress, steps=progress.steps + self.steps_ahead)
-        carry = [
-            before
-            for before, start in sorted(self.undecided.items())
-            if schedule.reconcile == "rebase" or start == base
-        ]
+        start = start_of(
+            schedule.reconcile, schedule.own_weight, self.undecided, base, ahead=plan is None
+        )
         job = TrainJob(
             height=height,
             base=base,
@@ -349,8 +329,9 @@ class Trainer:
             seed=lease_seed(state.plan, self.me, height),
             owner=self.me,
             codec=revision.codec,
-            carry=tuple(carry),
+            carry=start.carry,
             remember=REMEMBERED if schedule.lookahead else 0,
+            own=start.own if schedule.lookahead else 0,
         )
         begun_s, data_here = self.now_s, revision.data.shard_set is None
         return Task(height, shards, base, plan, begun_s, job, data_here=data_here)

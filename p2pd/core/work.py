@@ -124,6 +124,9 @@ class TrainJob:
     """Heights of own earlier leases whose steps are put onto the base before training, as far as they are known."""
     remember: int = 0
     """Of so many last leases the steps are kept, to be carried."""
+    own: int = 0
+    """Share of the trainer's own weights in what it starts from, as far as they are known; the rest is the base's.
+    Millionths."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,7 @@ def settings_of(revision: Revision) -> dict[str, Mapping[str, object]]:
             "end_epochs": schedule.end_epochs,
             "lookahead": schedule.lookahead,
             "reconcile": schedule.reconcile,
+            "own_weight": schedule.own_weight / MILLION,
             "start_steps": schedule.start_steps,
         },
         "update": {"codec": revision.codec, "head_codec": revision.head_codec},

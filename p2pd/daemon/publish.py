@@ -89,7 +89,10 @@ class ScheduleSettings:
     lookahead: int = 0
     """0: trainers wait for each decision. 1: they go on with a reserved lease while it is made."""
     reconcile: str = "rebase"
-    """With lookahead 1, from what they go on: rebase (the new head and their own steps) or replace (the head alone)."""
+    """With lookahead 1, from what they go on: rebase (the new head and their own steps), replace (the head alone) or
+    root_ema (a mean of the head and of their own weights)."""
+    own_weight: float = 0.5
+    """root_ema: the share of a trainer's own weights in that mean, above 0 and below 1."""
     start_steps: int = 0
     """Nominal steps made before the first head: learning-rate schedulers go on from there."""
 
@@ -366,6 +369,7 @@ def _parts(request: PublishRequest) -> tuple[Schedule, MergeRule, OuterRule, Can
                 end_epochs=times.end_epochs,
                 lookahead=times.lookahead,
                 reconcile=times.reconcile,
+                own_weight=round(times.own_weight * MILLION),
                 start_steps=times.start_steps,
             ),
             MergeRule(merge.rule, round(merge.clip * MILLION), round(merge.trim * MILLION)),

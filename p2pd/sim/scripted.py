@@ -183,6 +183,8 @@ class ScriptedWorker:
     """What a lease takes: between these."""
     steps: dict[int, tuple[int, int, int, int]] = field(default_factory=dict)
     """Of each lease, by its height."""
+    own: list[int] = field(default_factory=list)
+    """Where the last lease has come to."""
 
     async def info(self) -> WorkloadInfo:
         await trio.sleep(0.5)
@@ -195,11 +197,17 @@ class ScriptedWorker:
         base = load_vector(self.blobs, job.base).values
         carried = [self.steps.get(height, START.values) for height in job.carry]
         values = [sum(parts) for parts in zip(base, *carried, strict=True)]
+        if job.own:
+            values = [
+                (value * (MILLION - job.own) + own * job.own) // MILLION
+                for value, own in zip(base, self.own or base, strict=True)
+            ]
         moves = [
             (goal - value) // 4 + self.dice.randrange(-20_000, 20_000)
             for value, goal in zip(values, TARGET, strict=True)
         ]
         self.steps[job.height] = (moves[0], moves[1], moves[2], moves[3])
+        self.own = [value + move for value, move in zip(values, moves, strict=True)]
         nearer = [value + move for value, move in zip(base, moves, strict=True)]
         payload = encode(Vector((nearer[0], nearer[1], nearer[2], nearer[3])))
         artifact = await self.blobs.put(ArtifactKind.UPDATE, SCHEMA.id, payload, job.owner)

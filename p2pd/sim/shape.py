@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from random import Random
 
+from p2pd.core.reconcile import RECONCILE
 from p2pd.core.voting.thresholds import Thresholds
 from p2pd.core.work import MILLION, OuterRule
 from p2pd.sim.breaks import ATTACKS, Break
@@ -194,7 +195,7 @@ class FleetShape:
 def _with_work(shape: FleetShape, seed: int) -> FleetShape:
     dice = Random(f"{seed}/work")
     ahead, nesterov, two = (dice.random() for _ in range(3))
-    reconcile = dice.choice(("rebase", "replace"))
+    reconcile = dice.choice(RECONCILE)
     steps = dice.random()
     drawn, shape = shape.drawn, replace(shape, drawn=shape.drawn & {Drawn.SET})
     if Drawn.LOOKAHEAD in drawn:

@@ -10,13 +10,14 @@ from pathlib import Path
 import torch
 
 from p2pd.core.codecs import is_trained
-from p2pd.core.work import Schema
+from p2pd.core.work import MILLION, Schema
 from p2pd.errors import RemoteError
 from p2pd.tensors.files import TensorFile
 from p2pd.workload.generations import Generations, at_a_loss
 from p2pd.workload.trees import read_tree, write_tree
 
-KIND = "steps"
+STEPS, WEIGHTS = "steps", "own"
+"""Kinds of files."""
 
 State = Mapping[str, torch.Tensor]
 
@@ -26,7 +27,10 @@ class OwnSteps:
         """directory: the trainer's own, where they outlive its process."""
         self._names = [tensor.name for tensor in schema.tensors if is_trained(tensor)]
         self._steps: dict[int, State] = {}
-        self._files = Generations(directory, KIND) if directory else None
+        self._files = Generations(directory, STEPS) if directory else None
+        self._weights: tuple[int, State] | None = None
+        """With the height of the lease that left them."""
+        self._weight_files = Generations(directory, WEIGHTS) if directory else None
 
     def upon(self, base: State, heights: tuple[int, ...]) -> dict[str, torch.Tensor] | None:
         """The base with the steps of these leases on it; None where none of them is known here."""
@@ -41,6 +45,39 @@ class OwnSteps:
                 total = total + steps[name]
             state[name] = total.to(base[name].dtype)
         return state
+
+    def mixed(self, base: State, height: int, share: int) -> dict[str, torch.Tensor] | None:
+        """A mean of the base and of where the newest lease below a height had come to; None where that is not known.
+
+        share: of the latter, millionths.
+        """
+        own = self._weights_below(height)
+        if own is None:
+            return None
+        state = dict(base)
+        for name in self._names:
+            mean = base[name].double() * (1 - share / MILLION) + own[name] * (share / MILLION)
+            state[name] = mean.to(base[name].dtype)
+        return state
+
+    def stand(self, height: int, end: State) -> None:
+        """Keeps where a lease has come to. Durable after sync."""
+        weights = {name: end[name].detach().cpu().clone() for name in self._names}
+        self._weights = height, weights
+        if self._weight_files is not None:
+            with at_a_loss():
+                # What the last lease left, and what that started from.
+                self._weight_files.keep(height, partial(write_tree, tree=weights), 2)
+
+    def _weights_below(self, height: int) -> State | None:
+        if self._weights is not None and self._weights[0] < height:
+            return self._weights[1]
+        earlier = self._weight_files.below(height) if self._weight_files is not None else []
+        return (
+            self._weight_files.read(earlier[0], self._take)
+            if earlier and self._weight_files
+            else None
+        )
 
     def remember(self, height: int, start: State, end: State, most: int) -> None:
         """Keeps what a lease did, and forgets all but the last ones. Durable after sync."""
@@ -59,9 +96,10 @@ class OwnSteps:
             del self._steps[old]
 
     def sync(self) -> None:
-        if self._files is not None:
-            with at_a_loss():
-                self._files.sync()
+        for files in (self._files, self._weight_files):
+            if files is not None:
+                with at_a_loss():
+                    files.sync()
 
     def _read(self, height: int) -> State | None:
         return self._files.read(height, self._take) if self._files is not None else None

@@ -142,7 +142,11 @@ class Session:
         own = Path(os.fsdecode(call.own)) if call.own else None
         kept = self._kept = self._kept or self._keep(own)
         base = self._load(call.base)
-        start = kept.steps.upon(base, job.carry)
+        start = (
+            kept.steps.mixed(base, job.height, job.own)
+            if job.own
+            else kept.steps.upon(base, job.carry)
+        )
         if start is not None:
             self._workload.load(start)
         if kept.inner is not None:
@@ -159,6 +163,8 @@ class Session:
         self._settled()
         if job.remember:
             kept.steps.remember(job.height, start or base, end, job.remember)
+        if job.own:
+            kept.steps.stand(job.height, end)
         if kept.inner is not None:
             kept.inner.leave(job.height)
         return Done(

@@ -211,7 +211,7 @@ def test_the_settings_of_a_revision_are_those_it_was_published_by(chain: Built) 
         "schedule": {
             "shard_samples": 3, "lease_shards": 5, "max_lease_shards": 6, "max_roster": 7,
             "deadline_s": 8.5, "settle_s": 9.5, "check_limit_s": 10.5, "end_heads": 11,
-            "end_epochs": 12, "lookahead": 1, "reconcile": "replace", "start_steps": 13,
+            "end_epochs": 12, "lookahead": 1, "reconcile": "replace", "own_weight": 0.25, "start_steps": 13,
         },
         "update": {"codec": CODECS[2], "head_codec": "int8"},
         "merge": {"rule": "trimmed_mean", "clip": 3.25, "trim": 0.25},

@@ -50,7 +50,9 @@ def test_i09_the_largest_plan_fits_into_a_decision() -> None:
     [
         ({"lookahead": 2}, "lookahead must be 0 or 1"),
         ({"lookahead": -1}, "lookahead must be 0 or 1"),
-        ({"reconcile": "average"}, "reconcile one of rebase, replace"),
+        ({"reconcile": "average"}, "reconcile one of rebase, replace, root_ema"),
+        ({"own_weight": 0}, "own_weight must be above 0 and below 1"),
+        ({"own_weight": 1_000_000}, "own_weight must be above 0 and below 1"),
         (
             {"lookahead": 1, "max_roster": 512, "max_lease_shards": MAX_PLAN_SHARDS // 512},
             f"at most {MAX_PLAN_SHARDS // 3}",

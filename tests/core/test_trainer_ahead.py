@@ -14,6 +14,7 @@ from p2pd.wire.envelope import seal
 from tests.core.builders import TRAINERS, all_present, choices, follow, running, setting_of, update
 
 AHEAD = setting_of(lookahead=1)
+EMA = setting_of(lookahead=1, reconcile="root_ema", own_weight=250_000)
 REPLACE = setting_of(lookahead=1, reconcile="replace")
 ME, OTHER = TRAINERS[:2]
 FIRST = running(setting=AHEAD)
@@ -110,6 +111,19 @@ def test_with_replace_it_goes_on_from_the_new_head_alone() -> None:
     desk.trained()
     desk.adopt(decide(first, ME, OTHER, setting=REPLACE))
     assert desk.job.carry == ()
+
+
+def test_with_root_ema_it_goes_on_from_itself_and_then_from_a_mean_with_the_head() -> None:
+    first = running(setting=EMA)
+    desk = Desk(EMA, first)
+    assert (desk.job.own, desk.job.carry) == (250_000, ())
+    desk.trained()
+    assert (desk.job.own, desk.job.carry) == (1_000_000, ())
+    desk.trained()
+    desk.adopt(decide(first, ME, OTHER, setting=EMA))
+    assert desk.job.height == 4
+    assert (desk.job.own, desk.job.carry) == (1_000_000, ())
+    desk.adopt(decide(desk.machine.previous, OTHER, setting=EMA))
 
 
 def test_training_ahead_is_not_broken_off_by_the_decision() -> None:

@@ -7,6 +7,7 @@ from p2pd.core.decision import Decision, Outcome, Standing
 from p2pd.core.encoding import decode
 from p2pd.core.ids import ArtifactId
 from p2pd.core.messages import Choices, Update
+from p2pd.core.reconcile import RECONCILE
 from p2pd.core.work import FULL, Merged, OuterRule, RebuildJob, Verdict
 from p2pd.sim.faults import FaultSet
 from p2pd.sim.fleet import FleetResult, run_fleet
@@ -117,7 +118,7 @@ def decided(result: FleetResult) -> list[tuple[Decision, Update]]:
     ]
 
 
-@pytest.mark.parametrize("reconcile", ["rebase", "replace"])
+@pytest.mark.parametrize("reconcile", RECONCILE)
 def test_i07_with_lookahead_no_microshard_counts_twice_whatever_befalls_it(reconcile: str) -> None:
     """The checkers look at every decision: at most once per epoch, and none forgotten."""
     shape = FleetShape(windows=5, trainers=4, lookahead=1, reconcile=reconcile)

@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 
+from p2pd.core.reconcile import RECONCILE
 from p2pd.errors import UsageError
 from p2pd.sim.breaks import Break
 from p2pd.sim.faults import FaultSet
@@ -63,7 +64,7 @@ def test_each_seed_draws_one_set_and_all_are_drawn() -> None:
     ways = {(one.lookahead, one.outer.name, one.revisions) for one in drawn}
     assert ways == set(product((0, 1), ("mean", "nesterov"), (1, 2)))
     assert {one.heads for one in drawn} == set(Heads)
-    assert {one.reconcile for one in drawn if one.lookahead} == {"rebase", "replace"}
+    assert {one.reconcile for one in drawn if one.lookahead} == {*RECONCILE}
 
 
 def test_what_is_given_is_not_drawn() -> None:

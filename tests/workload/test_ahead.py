@@ -50,6 +50,21 @@ def test_what_is_not_known_or_too_old_is_left_out() -> None:
     assert own.upon(state(0, 0), (3,)) is not None
 
 
+def test_a_mean_of_the_head_and_of_where_the_last_lease_has_come_to(tmp_path: Path) -> None:
+    own = OwnSteps(SCHEMA, tmp_path)
+    assert own.mixed(state(7, 10.0), 3, 500_000) is None
+    own.stand(2, state(5, 12.0))
+    for one in (own, OwnSteps(SCHEMA, tmp_path)):  # the second one as after a restart
+        mean = one.mixed(state(7, 10.0), 3, 250_000)
+        assert mean is not None
+        assert mean["weight"].tolist() == [10.5, 10.5]
+        assert (mean["weight"].dtype, mean["mean"].tolist()) == (torch.bfloat16, [7, 7])
+        all_own = one.mixed(state(7, 10.0), 3, 1_000_000)
+        assert all_own is not None
+        assert all_own["weight"].tolist() == [12.0, 12.0]
+        assert one.mixed(state(7, 10.0), 2, 250_000) is None  # only what is below
+
+
 class Trainer:
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -1,0 +1,24 @@
+"""One lease of a trainer on its way to an update. Seconds."""
+
+from dataclasses import dataclass
+
+from p2pd.core.ids import ArtifactId, DecisionId
+from p2pd.core.work import TrainJob, TrainResult
+
+
+@dataclass(slots=True)
+class Task:
+    height: int
+    """Of the plan in which it counts."""
+    shards: tuple[int, ...]
+    base: ArtifactId
+    plan: DecisionId | None
+    """The decision that dealt it; None while it is only reserved."""
+    begun_s: float
+    job: TrainJob
+    base_here: bool = False
+    data_here: bool = False
+    started: bool = False
+    result: TrainResult | None = None
+    took_s: float = 0.0
+    """From when it was begun until it was trained."""
