@@ -32,6 +32,7 @@ from tests.workload.devices.checks import (
 )
 from tests.workload.devices.crewed import crewed
 from tests.workload.devices.documented import own_strategy
+from tests.workload.devices.real import killed_worker
 
 GPUS = torch.cuda.device_count()
 HANG_S = 6.0
@@ -216,6 +217,7 @@ CHECKS: dict[str, Callable[[Path], None]] = {
     "ends": ends,
     "at-once": at_once,
     "machines": machines,
+    "network": killed_worker,
     "nameless": apart("hostname no.such.name.invalid", "ip link set lo up"),
 }
 
