@@ -137,6 +137,7 @@ class Crew:
         except BaseException:
             self.close()
             raise
+        self._fellows.sort(key=lambda fellow: fellow.rank)
 
     def ask(self, call: Call, bodies: Sequence[object]) -> None:
         """One each. Whoever has been asked is to answer before the next call."""
@@ -164,7 +165,7 @@ class Crew:
         return [found[fellow.rank] for fellow in self._fellows]
 
     @contextmanager
-    def watched(self, give_up: GiveUp) -> Iterator[None]:
+    def watched(self, give_up: GiveUp) -> Iterator["Guard"]:
         """While all train, the main worker in here; afterwards each fellow has ended its part.
 
         Raises:
@@ -184,8 +185,9 @@ class Crew:
 
         thread = threading.Thread(target=watch, name="crew", daemon=True)
         thread.start()
+        guard = Guard(give_up)
         try:
-            yield
+            yield guard
         except LinkLostError as error:
             free.set()
             thread.join(CAUSE_S)
@@ -196,6 +198,7 @@ class Crew:
             raise
         finally:
             free.set()
+            guard.free()
         thread.join()
         if causes or came_short:
             raise FellowError((causes or came_short)[0])
@@ -203,3 +206,29 @@ class Crew:
     def close(self) -> None:
         for fellow in self._fellows:
             fellow.end()
+
+
+class Guard:
+    """Sees to it that a main worker that fails gets out: to take down a collective may wait for the others for ever."""
+
+    def __init__(self, give_up: GiveUp) -> None:
+        self._give_up = give_up
+        self._timer: threading.Timer | None = None
+
+    @contextmanager
+    def over(self) -> Iterator[None]:
+        """What the main worker does by itself. What it loses of the others, the crew sees."""
+        try:
+            yield
+        except (LinkLostError, Cancelled):
+            raise
+        except BaseException as error:
+            message = f"main worker failed: {type(error).__name__}: {error}"
+            self._timer = threading.Timer(FREE_S, self._give_up, (message,))
+            self._timer.daemon = True
+            self._timer.start()
+            raise
+
+    def free(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()

@@ -117,6 +117,7 @@ def _serve_afar(options: Namespace, environment: Mapping[str, str]) -> None:
         with suppress(OSError), socket.create_connection((host.strip("[]"), int(port))) as link:
             bind_to(link.getsockname()[0])
             write_frame(link.fileno(), encode(Hello(rank, device, socket.gethostname())))
+            print(f"worker {rank} of the trainer at {options.main}", flush=True)  # noqa: T201
             FellowServer(link, device, tuple(map(Path, options.data))).run()
         pause.wait(AGAIN_S)
 

@@ -69,10 +69,6 @@ def received(server: socket.socket, count: int) -> dict[int, tuple[socket.socket
     return come
 
 
-def host_of(address: str) -> str:
-    return address.rpartition(":")[0].strip("[]")
-
-
 def keep_alive(link: socket.socket) -> None:
     link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in KEEP_ALIVE.items():

@@ -6,6 +6,7 @@ Neither is found by the name of a host, and neither has a fixed number.
 import os
 from datetime import timedelta
 from pathlib import Path
+from socket import AF_INET, AF_INET6, create_server
 
 from torch.distributed import (  # type: ignore[attr-defined]  # public, and not said to be
     FileStore,
@@ -25,9 +26,20 @@ def beside(path: Path, size: int) -> Store:
 
 
 def hosted(host: str, size: int) -> tuple[Store, int]:
-    """For workers of several machines, in the main one, and its port."""
-    store = TCPStore(host, 0, size, True, PATIENCE, wait_for_workers=False)
-    return store, store.port
+    """For workers of several machines, at an address of the main one, and its port."""
+    # By itself, it would listen on all addresses of this machine.
+    server = create_server((host, 0), family=AF_INET6 if ":" in host else AF_INET)
+    port = server.getsockname()[1]
+    store = TCPStore(
+        host,
+        port,
+        size,
+        True,
+        PATIENCE,
+        wait_for_workers=False,
+        master_listen_fd=server.detach(),
+    )
+    return store, port
 
 
 def reached(host: str, port: int, size: int) -> Store:

@@ -11,7 +11,7 @@ from p2pd.core.work import TrainJob
 from p2pd.errors import WorkloadError
 from p2pd.workload.contract import Cancelled, Lease, Trained, Workload
 from p2pd.workload.devices.crew import Crew, Fellow, FellowError, GiveUp, started
-from p2pd.workload.devices.gathering import gathered, host_of
+from p2pd.workload.devices.gathering import gathered
 from p2pd.workload.devices.group import Meeting, met
 from p2pd.workload.devices.interfaces import bind_to
 from p2pd.workload.devices.messages import FellowBuild, FellowBuilt, FellowTrain
@@ -56,11 +56,11 @@ class Team:
         self._places = places_of(devices)
         require_strategy(devices.strategy, len(self._places) + devices.elsewhere)
         use(self._places[0])
-        self._host = host_of(devices.listen) if devices.elsewhere else ""
+        self._host = ""
+        """Where workers on other machines reach this one; empty where there are none."""
         self._on_gpus = [on_gpu(place) for place in self._places]
         self._hosts = [""] * len(self._places)
-        bind_to(self._host or LOOPBACK)
-        self._crew = Crew(self._gathered(call))
+        self._crew = Crew(self._gathered(call) if len(self._places) + devices.elsewhere > 1 else ())
         data = tuple(map(os.fsencode, places()))
         self._crew.ask(
             Call.BUILD,
@@ -125,8 +125,9 @@ class Team:
         try:
             self._crew.ask(Call.TRAIN, calls)
             with (
-                self._crew.watched(turn.give_up),
+                self._crew.watched(turn.give_up) as guard,
                 met(meeting, strategy, lease.pause) as group,
+                guard.over(),
             ):
                 share(workload, group)
                 return workload.train(replace(lease, pause=group.pause, ranks=group))
@@ -140,13 +141,16 @@ class Team:
         self._crew.close()
 
     def _gathered(self, call: BuildCall) -> Iterator[Fellow]:
-        for rank in range(1, len(self._places)):
+        """Those of other machines first: which way leads to them is what the others need to know."""
+        here = len(self._places)
+        for fellow, hello in gathered(self._devices, here) if self._devices.elsewhere else ():
+            self._on_gpus.append(on_gpu(hello.device))
+            self._hosts.append(f" on {hello.host}")
+            self._host = fellow.link.getsockname()[0]
+            yield fellow
+        bind_to(self._host or LOOPBACK)
+        for rank in range(1, here):
             yield started(rank, call.module, call.paths)
-        if self._devices.elsewhere:
-            for fellow, hello in gathered(self._devices, len(self._places)):
-                self._on_gpus.append(on_gpu(hello.device))
-                self._hosts.append(f" on {hello.host}")
-                yield fellow
 
     def _shrink(self) -> None:
         """To the main worker alone."""

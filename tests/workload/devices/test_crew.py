@@ -106,6 +106,26 @@ def test_a_main_worker_that_does_not_come_free_is_given_up(
     assert table.said == ["worker 1 failed: no such luck"]
 
 
+def test_a_main_worker_that_fails_and_cannot_take_down_what_it_shared_is_given_up(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crews, "FREE_S", 0.01)
+
+    def train() -> None:
+        with table.crew.watched(table.give_up) as guard:
+            try:
+                with guard.over():
+                    raise ValueError("its own")
+            finally:
+                assert table.given_up.wait(
+                    LIMIT_S
+                )  # in place of a collective that waits for others
+
+    with pytest.raises(ValueError, match="its own"):
+        train()
+    assert table.said == ["main worker failed: ValueError: its own"]
+
+
 def test_a_fellow_that_comes_short_fails_the_lease(table: Table) -> None:
     def train() -> None:
         with table.crew.watched(table.give_up):
