@@ -34,7 +34,7 @@ SHARD_BYTES_MOST = 2**30
 SET_BYTES_MOST = 32 * 2**20
 """Of a manifest: of a million chunks."""
 SHARD_SAMPLES_MOST = 2**24
-FILES_MOST = 2**20
+FILES_MOST = 2**18
 """Of one split."""
 SPLITS_MOST = 16
 CLASSES_MOST = 2**16
@@ -76,11 +76,21 @@ class Split:
             raise ValueError(
                 f"split {self.name}: {len(self.sizes)} files do not hold {self.samples} samples"
             )
-        for number, size in enumerate(self.sizes):
-            if not index_bytes(self.samples_of(number)) < size <= SHARD_BYTES_MOST:
-                raise ValueError(f"split {self.name}: a file of {size} bytes")
+        self._check_sizes()
         if len(self.chunks) != ID_BYTES * sum(map(chunk_count, self.sizes)):
             raise ValueError(f"split {self.name}: not one hash for each chunk")
+
+    def _check_sizes(self) -> None:
+        """Not one by one: there may be hundreds of thousands."""
+        *full, last = self.sizes
+        bounds = (
+            (min(full, default=SHARD_BYTES_MOST), index_bytes(self.shard_samples)),
+            (last, index_bytes(self.samples_of(len(full)))),
+            (max(self.sizes), 0),
+        )
+        for size, index in bounds:
+            if not index < size <= SHARD_BYTES_MOST:
+                raise ValueError(f"split {self.name}: a file of {size} bytes")
 
     def file_name(self, number: int) -> str:
         return f"{self.name}-{number:06d}.shard"

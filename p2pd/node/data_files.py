@@ -16,6 +16,7 @@ from p2pd.core.backoff import backoff_s
 from p2pd.core.ids import ArtifactId, PeerId, short
 from p2pd.core.seldom import Seldom
 from p2pd.core.shards import SET_BYTES_MOST, SHARD_FORMAT, ShardFile, ShardSet, load_set
+from p2pd.core.wording import counted
 from p2pd.errors import NoRoomError, P2pError, UnreachableError
 from p2pd.node.sources import Sources
 from p2pd.node.transfer import Transfer
@@ -59,6 +60,8 @@ class DataFiles:
     ) -> None:
         """quota_bytes: what fetched files may take; 0 for all that the store has. Sources are asked after peers."""
         self.sources = sources
+        self.brought_files = 0
+        self.brought_bytes = 0
         self.last_failure = "nobody was asked yet"
         self._blobs = blobs
         self._transfer = transfer
@@ -69,6 +72,7 @@ class DataFiles:
         self._sets: dict[ArtifactId, ShardSet] = {}
         self._pinned: dict[str, tuple[ArtifactId, ...]] = {}
         self._told = Seldom(TOLD_EVERY_S)
+        self._told_brought = Seldom(TOLD_EVERY_S)
 
     async def find(self, wanted: ArtifactId) -> ShardSet:
         """The manifest of a set; brings it if it is not here, and tries until cancelled.
@@ -117,6 +121,17 @@ class DataFiles:
                 nursery.start_soon(bring_some)
         if failures:
             raise failures[0]
+        self._say_brought(missing)
+
+    def _say_brought(self, files: Sequence[ShardFile]) -> None:
+        self.brought_files += len(files)
+        self.brought_bytes += _bytes_of(one.manifest for one in files)
+        if files and self._told_brought.due(trio.current_time()) is not None:
+            log.info(
+                "%s of data brought since the start, %d bytes",
+                counted(self.brought_files, "file"),
+                self.brought_bytes,
+            )
 
     def let_go(self, owner: str) -> None:
         for artifact in self._pinned.pop(owner, ()):

@@ -115,7 +115,8 @@ def test_samples_are_found_in_the_files_that_hold_them() -> None:
         ({"shard_samples": 2**40}, "out of range"),
         ({"samples": 2**40}, "do not hold"),
         ({"sizes": (*SPLIT.sizes[:2], 2**40)}, "a file of 1099511627776 bytes"),
-        ({"sizes": (*SPLIT.sizes[:2], 10)}, "a file of 10 bytes"),
+        ({"sizes": (*SPLIT.sizes[:2], 10)}, "a file of"),
+        ({"sizes": (10, *SPLIT.sizes[1:])}, "a file of 10 bytes"),
         ({"chunks": SPLIT.chunks[1:]}, "one hash for each chunk"),
     ],
 )

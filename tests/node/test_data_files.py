@@ -18,6 +18,7 @@ def test_what_is_asked_for_is_brought_and_nothing_else() -> None:
         await data.bring(files(1, 5), "lease")
         assert held(alice) == [1, 5]
         assert alice.transfer.received_bytes - before == len(TRAIN[1]) + len(TRAIN[5])
+        assert (data.brought_files, data.brought_bytes) == (2, len(TRAIN[1]) + len(TRAIN[5]))
         await data.bring(files(5, 1), "lease")
         assert alice.transfer.received_bytes - before == len(TRAIN[1]) + len(TRAIN[5])
 
