@@ -74,8 +74,15 @@ class Fellow:
         return "its connection ended" if self.local is None else self.local.cause()
 
     def end(self) -> None:
+        """Whoever waits for its answer hears of it."""
         if self.local is not None:
             self.local.end()
+        with suppress(OSError):  # it may have ended already
+            self.link.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        if self.local is not None:
+            os.close(self.local.page)
         self.link.close()
 
 
@@ -100,7 +107,6 @@ class Local:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)  # what it has started itself, too
             self.process.wait()
-        os.close(self.page)
 
 
 def started(rank: int, module: str, paths: Sequence[bytes]) -> Fellow:
@@ -131,6 +137,7 @@ class Crew:
 
     def __init__(self, fellows: Iterable[Fellow]) -> None:
         self._fellows: list[Fellow] = []
+        self._watching: threading.Thread | None = None
         try:
             for fellow in fellows:  # those that have come are ended if the next one fails
                 self._fellows.append(fellow)
@@ -183,7 +190,7 @@ class Crew:
                 if not free.wait(FREE_S):
                     give_up(str(error))
 
-        thread = threading.Thread(target=watch, name="crew", daemon=True)
+        thread = self._watching = threading.Thread(target=watch, name="crew", daemon=True)
         thread.start()
         guard = Guard(give_up)
         try:
@@ -206,6 +213,11 @@ class Crew:
     def close(self) -> None:
         for fellow in self._fellows:
             fellow.end()
+        if self._watching is not None:
+            self._watching.join()
+        for fellow in self._fellows:
+            fellow.close()
+        self._fellows.clear()
 
 
 class Guard:
