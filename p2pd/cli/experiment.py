@@ -6,14 +6,25 @@ from typing import Annotated, Any
 import trio
 import typer
 
+from p2pd.cli.extend import (
+    Wish,
+    endorse,
+    extension_json,
+    extension_lines,
+    hand_over,
+    make_extension,
+    read_extension,
+    write_extension,
+)
 from p2pd.cli.inputs import parse_config, read_genesis, read_revision, read_signer
 from p2pd.cli.lease_data import data_lines
 from p2pd.cli.origin import Source, begun
 from p2pd.cli.output import AsJson, group, say, say_json, warn
-from p2pd.cli.reading import revisions_in
+from p2pd.cli.reading import open_chain, revisions_in
 from p2pd.cli.revisions import cost_lines, overrides_of, published_json, revision_json
 from p2pd.cli.tables import print_table
 from p2pd.config.loading import load
+from p2pd.core.governance import GovernanceRecord, SignedGovernance
 from p2pd.core.ids import short
 from p2pd.daemon.outer import doubts
 from p2pd.daemon.publish import PUBLISH_TABLES, PublishRequest
@@ -142,6 +153,59 @@ def publish(  # noqa: PLR0913 - one parameter per option
     found = published.examined.warnings if published.examined else ()
     for line in (*found, *doubts(published.signed.revision)):
         warn(line)
+
+
+@app.command()
+def extend(  # noqa: PLR0913 - one parameter per option
+    *,
+    genesis: GenesisFile,
+    authority: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Key file of the authority that signs; repeat."),
+    ] = None,
+    record: Annotated[
+        Path | None, typer.Option(metavar="RECORD", help="The revision that is to go on.")
+    ] = None,
+    end_heads: Annotated[
+        int | None, typer.Option(metavar="N", help="It ends after N heads in all; 0: never.")
+    ] = None,
+    end_epochs: Annotated[
+        int | None, typer.Option(metavar="N", help="It ends after N epochs in all; 0: never.")
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Data directory of a node that takes it.")
+    ] = None,
+    from_file: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="An extension that others made or signed."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write it, and hand nothing over.")
+    ] = None,
+    in_json: AsJson = False,
+) -> None:
+    """Let a run end later: sign that, and hand it to a running node, which tells all others."""
+    network = read_genesis(genesis)
+    if from_file is not None:
+        made: GovernanceRecord | SignedGovernance = read_extension(from_file, network)
+    elif record is None or data_dir is None:
+        raise UsageError("name --record and the --data-dir of a node, or an extension by --from")
+    else:
+        revision = read_revision(record, network)
+        with open_chain(genesis, data_dir, revision.id.hex()) as chain:
+            made = make_extension(chain, Wish(end_heads, end_epochs))
+    signers = [read_signer(path) for path in authority or ()]
+    signed = endorse(network, made, signers)
+    if out is not None:
+        write_extension(out, signed)
+    elif data_dir is None:
+        raise UsageError("name the --data-dir of a running node, or a file by --out")
+    else:
+        hand_over(data_dir, network, signed)
+    if in_json:
+        say_json(extension_json(signed, out))
+    else:
+        say(*extension_lines(network, signed, out))
 
 
 @app.command("list")

@@ -7,6 +7,7 @@ from statistics import median_low
 from p2pd.cli.reading import Chain
 from p2pd.core.decision import Decision, Record, open_plans
 from p2pd.core.derive import weight_of
+from p2pd.core.governance import Governed
 from p2pd.core.ids import peer_id
 from p2pd.core.leases import find_lease
 from p2pd.core.messages import ChoiceKind, Choices
@@ -156,7 +157,14 @@ def detail(chain: Chain, height: int) -> dict[str, object]:
             for row in decision.state.standing
         ],
         "suspended": [peer.hex() for peer in decision.state.suspended],
+        "ends": _ends(decision.state.governed),
     }
+
+
+def _ends(governed: Governed) -> dict[str, int]:
+    """In force after the decision, with the number of the last governance record that the chain has taken."""
+    ends = governed.ends
+    return {"heads": ends.heads, "epochs": ends.epochs, "governance": governed.log.number}
 
 
 def _cohort(chain: Chain, decision: Decision) -> list[dict[str, object]]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from p2pd.cli.inputs import read_genesis
 from p2pd.core.derive import Setting
 from p2pd.core.genesis import Genesis
+from p2pd.core.governance import LogPlace, SignedGovernance, beginning, check_endorsed
 from p2pd.core.ids import ID_BYTES, RevisionId
 from p2pd.core.messages import Report
 from p2pd.core.revision import Revision
@@ -30,12 +31,13 @@ from p2pd.io.ledger_form import (
 )
 from p2pd.ports import Table
 from p2pd.wire.envelope import load
-from p2pd.wire.records import OtherNetworkError, load_revision
+from p2pd.wire.records import OtherNetworkError, load_governance, load_revision
 
 HEIGHT_BYTES = 8
 KEY_BYTES = {
     Table.REVISIONS: ID_BYTES,
     Table.DECISIONS: ID_BYTES + HEIGHT_BYTES,
+    Table.GOVERNANCE: HEIGHT_BYTES,
     Table.REPORTS: 2 * ID_BYTES + HEIGHT_BYTES,
 }
 BUSY_S = 5.0
@@ -71,6 +73,39 @@ class Chain:
         for _, value in _rows(self._connection, self._ledger, Table.REVISIONS, revision):
             return replace(self, setting=Setting(genesis, load_revision(value, genesis).revision))
         return None
+
+    def log_place(self) -> LogPlace:
+        """How far this node's copy of the governance log goes.
+
+        Raises:
+            StoreError: it is damaged.
+        """
+        place = beginning(self.setting.genesis.network)
+        for signed in self.governance():
+            place = signed.place
+        return place
+
+    def governance(self) -> list[SignedGovernance]:
+        """All records, ascending. Raises StoreError: one is damaged, or does not follow."""
+        genesis, found = self.setting.genesis, list[SignedGovernance]()
+        place = beginning(genesis.network)
+        for _, value in _rows(self._connection, self._ledger, Table.GOVERNANCE, b""):
+            try:
+                signed = load_governance(value, genesis.network)
+                check_endorsed(genesis, signed)
+            except RemoteError as error:
+                raise self._damaged(place, str(error)) from error
+            if not place.takes(signed.record):
+                raise self._damaged(place, "it does not follow")
+            found.append(signed)
+            place = signed.place
+        return found
+
+    def _damaged(self, place: LogPlace, why: str) -> StoreError:
+        number = place.number + 1
+        return StoreError(
+            f"{self.blobs.parent}: governance record {number} is damaged ({why}): restore the ledger"
+        )
 
     def last_height(self) -> int:
         """Raises StoreError where there is no decision at all."""

@@ -69,6 +69,22 @@ Broken = Annotated[
     ),
 ]
 
+Revisions = Annotated[
+    int | None,
+    typer.Option(
+        min=1, max=REVISIONS_MOST, metavar="N", help="Otherwise each seed draws how many."
+    ),
+]
+Extended = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=1,
+        metavar="0|1",
+        help="1: every run ends halfway, and is extended; otherwise each seed draws it.",
+    ),
+]
+
 OfHeads = Annotated[
     Heads | None,
     typer.Option(
@@ -101,12 +117,8 @@ def command(  # noqa: PLR0913 - one parameter per option
         ),
     ] = None,
     heads: OfHeads = None,
-    revisions: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=REVISIONS_MOST, metavar="N", help="Otherwise each seed draws how many."
-        ),
-    ] = None,
+    revisions: Revisions = None,
+    extended: Extended = None,
     sharded: Annotated[
         bool, typer.Option("--sharded", help="The data of every revision come with its leases.")
     ] = False,
@@ -126,7 +138,8 @@ def command(  # noqa: PLR0913 - one parameter per option
     shape = FleetShape(windows=windows, faults=faults, drawn=frozenset(Drawn), sharded=sharded)
     if validators is not None:
         shape = with_set(shape, validators)
-    shape = narrowed(with_work(shape, lookahead, outer, heads, revisions), only, without)
+    shape = with_work(shape, lookahead, outer, heads, revisions, extended)
+    shape = narrowed(shape, only, without)
     if broken is not None:
         shape = shape.attacked(_named(broken))
     reporter = Reporter(shape)

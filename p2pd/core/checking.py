@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from p2pd.core.decision import Decision, PlanState
 from p2pd.core.derive import UNDECIDED, Setting
 from p2pd.core.gates import lease_behind
+from p2pd.core.governance import RECORDS_PER_DECISION, check_endorsed
 from p2pd.core.ids import ArtifactId, PublicKey, UpdateId
 from p2pd.core.messages import ChoiceKind, Choices, accusation
 from p2pd.core.revision import Schedule
@@ -39,17 +40,18 @@ def check_choices(setting: Setting, previous: Decision, choices: Choices) -> Non
         if choices != UNDECIDED:
             raise RemoteError("the undecided fall-back carries nothing")
         return
+    state = previous.state.plan.state
     wanted = PlanState.IDLE if kind is ChoiceKind.IDLE else PlanState.RUNNING
-    if previous.state.plan.state is not wanted:
-        raise RemoteError(
-            f"{kind.name} proposed while the plan is {previous.state.plan.state.name}"
-        )
+    wakes = state is PlanState.FINISHED and kind is ChoiceKind.IDLE and choices.governance
+    if state is not wanted and not wakes:
+        raise RemoteError(f"{kind.name} proposed while the plan is {state.name}")
     members = setting.members(previous.state.suspended)
     _check_cohort(setting, previous, choices, members)
     _check_presence(setting, previous, choices)
     _check_reductions(setting, previous, choices)
     _check_grounds(setting, previous, choices, members)
     _check_accusations(setting, previous, choices, members)
+    _check_governance(setting, previous, choices)
 
 
 def _ascending(keys: Sequence[bytes], what: str) -> None:
@@ -122,6 +124,17 @@ def _check_accusations(
         if liar is None or liar in known:
             raise RemoteError("evidence that shows nothing, or nothing new")
     _ascending([accusation(item).signer for item in choices.evidence], "evidence")
+
+
+def _check_governance(setting: Setting, previous: Decision, choices: Choices) -> None:
+    if len(choices.governance) > RECORDS_PER_DECISION:
+        raise RemoteError(f"a decision takes at most {RECORDS_PER_DECISION} governance records")
+    place = previous.state.governed.log
+    for signed in choices.governance:
+        check_endorsed(setting.genesis, signed)
+        if not place.takes(signed.record):
+            raise RemoteError(f"governance record {signed.record.number} does not follow")
+        place = signed.place
 
 
 def objected(grounds: Sequence[Signed[Vote]], members: Members, cohort: int) -> frozenset[bytes]:

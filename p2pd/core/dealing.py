@@ -7,7 +7,6 @@ from p2pd.core.decision import Late, Lease, Plan, PlanState, Returned, Standby, 
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId, digest
 from p2pd.core.permutation import shard_at
 from p2pd.core.revision import Revision
-from p2pd.core.work import Progress
 
 MAX_DEALT_IN_VAIN = 3
 """A microshard dealt this often without being delivered is skipped for the epoch."""
@@ -110,8 +109,8 @@ def deal(state: State, revision: Revision, table: Table) -> State:
     roster = _seated(seed, table.present, carried, waited)[: revision.schedule.max_roster]
     state = _release(state, carried, keep=roster)
     state = _next_epoch_if_done(state, revision, busy=any(peer in carried for peer in roster))
-    if is_finished(state.progress, revision) or not roster:
-        finished = is_finished(state.progress, revision)
+    finished = state.governed.ends.reached(state.progress)
+    if finished or not roster:
         kept = {peer: carried[peer] for peer in roster if peer in carried}
         state = _give_up_late(_release(state, kept, keep=()), in_vain=False)
         plan = replace(plan, state=PlanState.FINISHED if finished else PlanState.IDLE)
@@ -158,14 +157,6 @@ def _give_up_late(state: State, *, in_vain: bool) -> State:
         return state
     shards = [lease.shards for lease in state.late.plan.roster]
     return _forget(replace(_returned(state, shards, in_vain=in_vain), late=None))
-
-
-def is_finished(progress: Progress, revision: Revision) -> bool:
-    schedule = revision.schedule
-    return bool(
-        (schedule.end_heads and progress.heads >= schedule.end_heads)
-        or (schedule.end_epochs and progress.epoch >= schedule.end_epochs)
-    )
 
 
 def _drawn(seed: bytes, peers: Iterable[PeerId], most: int) -> tuple[PeerId, ...]:

@@ -8,6 +8,7 @@ from enum import IntEnum
 from functools import cached_property
 
 from p2pd.core.encoding import encode
+from p2pd.core.governance import Governed
 from p2pd.core.ids import ArtifactId, DecisionId, NetworkId, PeerId, RevisionId, TermId, digest
 from p2pd.core.votes import Certificate
 from p2pd.core.work import HeadStep, Merged, Progress
@@ -139,6 +140,7 @@ class State:
     """Named by evidence, but their suspension would leave no quorum: the authority must act."""
     merge: LastMerge | None
     """None where nothing was merged."""
+    governed: Governed
     plan: Plan
     late: Late | None = None
     """Updates for these leases may still be decided at the plan's height, and not after."""

@@ -15,6 +15,7 @@ from p2pd.core.decision import (
 )
 from p2pd.core.encoding import encode
 from p2pd.core.genesis import Genesis
+from p2pd.core.governance import Ends, Governed, beginning
 from p2pd.core.ids import ArtifactId, PeerId, TermId, UpdateId, digest, peer_id
 from p2pd.core.judging import judged, work_of
 from p2pd.core.leases import find_lease
@@ -81,6 +82,10 @@ def genesis_decision(setting: Setting) -> Decision:
         suspended=(),
         pending=(),
         merge=None,
+        governed=Governed(
+            beginning(setting.genesis.network),
+            Ends(revision.schedule.end_heads, revision.schedule.end_epochs),
+        ),
         plan=Plan(0, PlanState.IDLE, revision.head, bytes(32), (), ()),
     )
     state = deal(bare, revision, Table(1, revision.head, None, (), ()))
@@ -146,6 +151,8 @@ def derive(
     outcome = _outcome(choices.kind, job)
     state = _state_after_window(setting, previous, choices, job, merged, outcome)
     state = _suspend(setting, state, choices.evidence)
+    governed = state.governed.after(choices.governance, setting.revision.id)
+    state = replace(state, governed=governed)
     suspended = frozenset(state.suspended)
     offers = [b for b in choices.presence if b.signer not in suspended]
     present = [b.signer for b in offers if b.content.service is Service.TRAIN]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import IntEnum
 
+from p2pd.core.governance import SignedGovernance
 from p2pd.core.ids import ID_BYTES, ArtifactId, DecisionId
 from p2pd.core.signed import Signed
 from p2pd.core.votes import Vote
@@ -138,6 +139,8 @@ class Choices:
     evidence: tuple[Evidence, ...]
     grounds: tuple[Signed[Vote], ...]
     """Nil prevotes of earlier rounds of this height that justify what is disputed or blocked."""
+    governance: tuple[SignedGovernance, ...] = ()
+    """The next records of the log, in order."""
 
 
 def accusation(evidence: Evidence) -> Signed[Vote] | Signed[Proposal]:

@@ -20,13 +20,14 @@ from p2pd.core.validator.events import (
     MergeDone,
     ObjectSeen,
     Publish,
+    RecordHeld,
 )
 from p2pd.core.voting.rules import Sign
 from p2pd.core.window import Entry, Fetch, Window
 from p2pd.core.work import InspectJob, Merged, Verdict
 from p2pd.errors import RemoteError
 
-Event = ObjectSeen | Adopted | Fetched | Inspected | MergeDone
+Event = ObjectSeen | RecordHeld | Adopted | Fetched | Inspected | MergeDone
 Effect = Publish | FetchUpdate | Inspect | Merge
 
 Bend = Callable[[Merged], Merged]
@@ -70,6 +71,8 @@ class Reducer:
                 self._enter()
             case ObjectSeen(signed=signed):
                 self._on_object(signed)
+            case RecordHeld():
+                pass  # for validators
             case Fetched(artifact=artifact, here=here):
                 self._on_fetched(artifact, here)
             case Inspected():

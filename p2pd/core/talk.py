@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import TypeVar
 
 from p2pd.core.encoding import MAX_BYTES, decode, encode
+from p2pd.core.governance import RecordId
 from p2pd.core.ids import ArtifactId, DecisionId, ObjectId, RevisionId
 from p2pd.core.voting import exchange
 from p2pd.errors import RemoteError
@@ -54,6 +55,21 @@ class Inventory:
     revision: RevisionId
     height: int
     objects: tuple[ObjectId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GovernanceTip:
+    """Control: the last governance record that this node holds."""
+
+    number: int
+    record: RecordId
+
+
+@dataclass(frozen=True, slots=True)
+class GetGovernance:
+    """Request: answered with the encoded signed governance Records after a number, as many as fit."""
+
+    after: int
 
 
 class Purpose(IntEnum):
@@ -154,6 +170,7 @@ Talk = (
     | Decided
     | Inventory
     | Holdings
+    | GovernanceTip
     | GetManifest
     | GetChunk
     | GetHeld
@@ -162,6 +179,7 @@ Talk = (
     | GetPeers
     | GetRevision
     | GetChoices
+    | GetGovernance
 )
 
 _TAGS: dict[int, type[Talk]] = {
@@ -170,6 +188,7 @@ _TAGS: dict[int, type[Talk]] = {
     3: Inventory,
     4: Holdings,
     5: Decided,
+    6: GovernanceTip,
     16: GetManifest,
     17: GetChunk,
     18: GetRecords,
@@ -178,6 +197,7 @@ _TAGS: dict[int, type[Talk]] = {
     21: GetChoices,
     22: GetHeld,
     23: GetFarthest,
+    24: GetGovernance,
 }
 _NUMBERS: dict[type, int] = {kind: tag for tag, kind in _TAGS.items()}
 

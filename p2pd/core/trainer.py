@@ -17,7 +17,7 @@ from p2pd.core.reconcile import start_of
 from p2pd.core.rest import Rest
 from p2pd.core.signed import Signed
 from p2pd.core.task import Task
-from p2pd.core.validator.events import Adopted, Fetched, ObjectSeen, Publish
+from p2pd.core.validator.events import Adopted, Fetched, ObjectSeen, Publish, RecordHeld
 from p2pd.core.voting.rules import Sign
 from p2pd.core.work import TrainJob, TrainResult
 
@@ -68,7 +68,7 @@ class Resumed:
     pass
 
 
-Event = ObjectSeen | Adopted | Fetched | DataBrought | Trained | Paused | Resumed
+Event = ObjectSeen | RecordHeld | Adopted | Fetched | DataBrought | Trained | Paused | Resumed
 Effect = Publish | FetchBase | BringData | Train | Abandon
 
 
@@ -151,7 +151,7 @@ class Trainer:
                 self._on_paused(why)
             case Resumed():
                 self._on_resumed()
-            case ObjectSeen():
+            case ObjectSeen() | RecordHeld():
                 pass
             case _:
                 assert_never(event)

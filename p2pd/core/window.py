@@ -7,6 +7,7 @@ from typing import Any, Self
 from p2pd.core.checking import most_present
 from p2pd.core.decision import Decision, PlanState
 from p2pd.core.derive import Setting
+from p2pd.core.governance import RECORDS_PER_DECISION, LogPlace, SignedGovernance
 from p2pd.core.ids import DecisionId, PeerId, UpdateId
 from p2pd.core.leases import find_lease
 from p2pd.core.messages import (
@@ -69,6 +70,8 @@ class Window:
     evidence: dict[PeerId, Evidence] = field(default_factory=dict)
     evidence_s: dict[PeerId, float] = field(default_factory=dict)
     """Since when it is held at this height."""
+    records: dict[int, tuple[SignedGovernance, float]] = field(default_factory=dict)
+    """Governance records by number, with since when they are held at this height."""
     woken_s: float | None = None
     """Since when an idle height has held a wake."""
     mostly_delivered_s: float | None = None
@@ -144,6 +147,36 @@ class Window:
             self.woken_s = now_s
         return True
 
+    def add_record(self, signed: SignedGovernance, now_s: float) -> None:
+        """What the chain has taken is known; of two of one number the last is held, as by the node's log."""
+        number, held = signed.record.number, self.records.get(signed.record.number)
+        news = held is None or held[0].record.id != signed.record.id
+        if news and number > self.previous.state.governed.log.number:
+            self.records[number] = signed, now_s
+
+    def records_after(self, place: LogPlace) -> tuple[tuple[SignedGovernance, float], ...]:
+        """Those that come next in the log, as many as a decision takes."""
+        found: list[tuple[SignedGovernance, float]] = []
+        while len(found) < RECORDS_PER_DECISION:
+            held = self.records.get(place.number + 1)
+            if held is None or not place.takes(held[0].record):
+                break
+            found.append(held)
+            place = held[0].place
+        return tuple(found)
+
+    def governance(self) -> tuple[SignedGovernance, ...]:
+        """As this validator would propose it."""
+        return tuple(one for one, _ in self.records_after(self.previous.state.governed.log))
+
+    def _wakes_s(self) -> float | None:
+        """Since when something is held for which a height without a window is decided."""
+        held = self.records_after(self.previous.state.governed.log)
+        wakes_s = [since_s for _, since_s in held[:1]]
+        if self.state is PlanState.IDLE and self.woken_s is not None:
+            wakes_s.append(self.woken_s)
+        return min(wakes_s, default=None)
+
     def entries_of(self, update: Signed[Update]) -> list[Entry]:
         """Those for the same lease."""
         mine = _lease_of(update)
@@ -183,10 +216,9 @@ class Window:
     def closes_s(self) -> float | None:
         """When this window is over by what is held now; None while only messages can end it."""
         schedule = self.setting.revision.schedule
-        if self.state is PlanState.FINISHED:
-            return None
-        if self.state is PlanState.IDLE:
-            return None if self.woken_s is None else self.woken_s + schedule.settle_ms / 1000
+        if self.state is not PlanState.RUNNING:
+            wakes_s = self._wakes_s()
+            return None if wakes_s is None else wakes_s + schedule.settle_ms / 1000
         due_s = [self.opened_s + schedule.deadline_ms / 1000]
         if self.mostly_delivered_s is not None:
             due_s.append(self.opened_s + 1.5 * (self.mostly_delivered_s - self.opened_s))
@@ -257,7 +289,19 @@ class Window:
             and accusation(evidence).signer not in accused
             and len(accused) < EVIDENCE_PER_DECISION
         ]
-        return (*omitted, *absent, *ignored)
+        return (*omitted, *absent, *ignored, *self._withheld(choices, limit_s))
+
+    def _withheld(self, choices: Choices, limit_s: float) -> tuple[Reason, ...]:
+        """Where two records of one number are signed, either may be taken."""
+        if len(choices.governance) == RECORDS_PER_DECISION:
+            return ()
+        taken = [signed.place for signed in choices.governance]
+        rest = self.records_after(taken[-1] if taken else self.previous.state.governed.log)
+        return tuple(
+            Reason(ReasonKind.IGNORED, signed.record.id, 0)
+            for signed, since_s in rest[:1]
+            if since_s <= limit_s
+        )
 
     def _grace_s(self) -> float:
         return max(GRACE_FLOOR_S, self.setting.revision.schedule.deadline_ms / 10_000)

@@ -25,6 +25,7 @@ from p2pd.daemon.data import sources_of
 from p2pd.daemon.duty import Duty
 from p2pd.daemon.folding import Folding
 from p2pd.daemon.given import Given, gather
+from p2pd.daemon.governing import take_record
 from p2pd.daemon.importing import import_head
 from p2pd.daemon.logs import start_logging
 from p2pd.daemon.opening import open_ledger
@@ -67,6 +68,8 @@ PUT_OFF_S = 2.0
 DRIVEN = (
     "this node trains in a process of its own: set worker.attached = true for a script to do it"
 )
+CALLS = "status, pause, resume, drive, governance"
+"""What the control socket takes."""
 OK, FAILED, USAGE = 0, 1, 2
 """Exit statuses."""
 
@@ -233,20 +236,10 @@ async def _serve_node(
                 return scripts.drive(request)
             case "drive":
                 raise UsageError(DRIVEN)
+            case "governance":
+                return await take_record(node, request.get("record"))
             case call:
-                raise UsageError(f"unknown call {call!r}; known: status, pause, resume, drive")
-
-    async def announce() -> None:
-        await trio.lowlevel.checkpoint()
-        log.info(
-            "%s %s of network %s listens on %s",
-            given.plugin.name,
-            short(transport.peer),
-            given.genesis.genesis.name,
-            transport.address or "no address",
-        )
-        if given.plugin.name == "validator" and not _has_seat(given, transport.peer):
-            log.warning("this key holds no seat in the genesis: the node follows and does not vote")
+                raise UsageError(f"unknown call {call!r}; known: {CALLS}")
 
     async def control() -> None:
         with node.supervision.vital("control"):
@@ -255,7 +248,7 @@ async def _serve_node(
     keep = node.supervision.keep
     await _until_left(
         node,
-        announce,
+        partial(_announce, given, transport),
         partial(_must_join, given, node),
         control,
         partial(_check_workload, given, node),
@@ -264,6 +257,19 @@ async def _serve_node(
         partial(keep, "worker lines", shown.lines.run),
         partial(keep, "watchdog", watchdog.run),
     )
+
+
+async def _announce(given: Given, transport: QuicTransport) -> None:
+    await trio.lowlevel.checkpoint()
+    log.info(
+        "%s %s of network %s listens on %s",
+        given.plugin.name,
+        short(transport.peer),
+        given.genesis.genesis.name,
+        transport.address or "no address",
+    )
+    if given.plugin.name == "validator" and not _has_seat(given, transport.peer):
+        log.warning("this key holds no seat in the genesis: the node follows and does not vote")
 
 
 async def _must_join(given: Given, node: Node) -> None:

@@ -237,6 +237,8 @@ def _revision(node: Node, lane: Lane, decisions: tuple[DecisionInfo, ...]) -> Re
         heads=state.progress.heads,
         epoch=state.progress.epoch,
         samples=state.progress.samples,
+        end_heads=state.governed.ends.heads,
+        end_epochs=state.governed.ends.epochs,
         origin=revision.origin.text if revision.origin else "",
         deadline_s=schedule.deadline_ms / 1000,
         closes_in_s=schedule.deadline_ms / 1000 - elapsed_s if running else None,

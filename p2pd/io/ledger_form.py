@@ -14,7 +14,7 @@ from p2pd.ports import Table
 
 LEDGER = "ledger.sqlite"
 """In the data directory of a node."""
-VERSION = 4
+VERSION = 5
 """Of the tables, in SQLite's user_version. Another set of tables, or another form of one, is another version."""
 DAMAGED = (
     "{path} is damaged ({why}): restore a copy, or move it and all that is named like it away to begin anew; "

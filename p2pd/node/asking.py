@@ -51,6 +51,18 @@ async def first_answer(
     return answers[0] if answers else None
 
 
+async def ask_while(
+    wanted: Callable[[], bool], ask: Callable[[], Awaitable[T | None]], pause_s: float
+) -> T | None:
+    """Again and again, until there is an answer or nobody wants it any more."""
+    while wanted():
+        found = await ask()
+        if found is not None:
+            return found
+        await trio.sleep(pause_s)
+    return None
+
+
 async def ask_for_choices(
     transport: Transport, revision: RevisionId, value: DecisionId, holders: Sequence[PeerId]
 ) -> bytes | None:

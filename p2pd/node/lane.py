@@ -3,6 +3,7 @@
 import logging
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import trio
@@ -12,18 +13,19 @@ from p2pd.core.chain import check_certified, check_derived, check_jump
 from p2pd.core.decision import Decision, Record
 from p2pd.core.derive import Setting, genesis_decision
 from p2pd.core.gates import largest_artifact_bytes
+from p2pd.core.governance import SignedGovernance
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId, PublicKey
 from p2pd.core.messages import Choices, Update
 from p2pd.core.pool import Admission, Pool
 from p2pd.core.revision import SignedRevision
 from p2pd.core.signed import Scope, Signed, T
 from p2pd.core.talk import Decided, Holdings, Inventory, Purpose, Tip, dump_talk
-from p2pd.core.validator.events import Adopted, ObjectSeen
+from p2pd.core.validator.events import Adopted, ObjectSeen, RecordHeld
 from p2pd.core.voting import exchange
 from p2pd.core.voting.events import PeerHeard
 from p2pd.core.voting.proposals import Proposal
 from p2pd.core.work import RebuildJob
-from p2pd.node.asking import ask_for_choices
+from p2pd.node.asking import ask_for_choices, ask_while
 from p2pd.node.bringing import bring
 from p2pd.node.catch_up import OWN_S, CatchUp
 from p2pd.node.chronicle import Chronicle
@@ -38,6 +40,7 @@ from p2pd.node.steps import HeightTimes, Step, Steps
 from p2pd.node.supplies import Supplies, supplied
 from p2pd.node.wanted import Wanted
 from p2pd.node.ways import ways_to
+from p2pd.node.window_artifacts import WindowArtifacts
 from p2pd.ports import Link, Math, Role, RolePlugin, Worker
 from p2pd.wire.envelope import load_choices, seal
 
@@ -66,8 +69,7 @@ class Lane:
         self.history: deque[HeightTimes] = deque(maxlen=HISTORY)
         self.moved = trio.Event()
         """Set, and replaced, when a height begins."""
-        self.private: set[ArtifactId] = set()
-        """Updates of the open window: for validators and reducers only, so that nobody can copy."""
+        self.artifacts = WindowArtifacts(hub.blobs, setting.revision.id)
         self.chronicle = Chronicle(hub.ledger, setting)
         self._hub = hub
         self._plugin = plugin
@@ -75,8 +77,6 @@ class Lane:
         self._supplies = Supplies(hub.data, setting)
         self.worker: Worker = supplied(hub.worker, self._supplies, setting)
         self.bring_data = self._supplies.bring
-        self._kept: set[ArtifactId] = set()
-        """Pinned until the open height is adopted."""
         self._adopting = trio.Lock()
         self._until_left = trio.CancelScope()
         self.forks = ForkWatch(self.chronicle, setting, hub.transport)
@@ -158,6 +158,9 @@ class Lane:
             log.info("leapt to height %d over %d decisions", record.decision.height, skipped)
 
     async def _keep(self, record: Record) -> None:
+        if record.decision.state.governed.log != self.decision.state.governed.log:
+            taken = self.open_choices(record.decision.choices).governance
+            await self._hub.governance.follow(record.decision, taken)
         encoded = await self.chronicle.adopt(record)
         self._move_on(record.decision)
         self._tell_decided(encoded)
@@ -167,13 +170,12 @@ class Lane:
         self._heads.pin(decision)
         self.forks.adopted(decision)
         self._relays.decided(decision.height)
-        self._let_go()
+        self.artifacts.let_go()
         self._supplies.decided(decision.height)
-        self.private.clear()
         waited = self.pool.advance(decision)
         for signed in self.pool.held.values():  # of the window before: still to be decided
             if isinstance(signed.content, Update):
-                self._guard(signed.content.artifact)
+                self.artifacts.guard(signed.content.artifact)
         newest = not self._neighbours.are_beyond(decision.height)
         self.history.append(self.steps.turn(decision, trio.current_time(), newest=newest))
         self.inbox.put(Adopted(decision))
@@ -187,19 +189,8 @@ class Lane:
         decided = Decided(self.setting.revision.id, decision.height, decision.id, encoded)
         self._neighbours.tell_decided(decided, self._tip(), self._has_seat)
 
-    def _guard(self, artifact: ArtifactId) -> None:
-        """An update that is not decided: kept, and served to those who judge it only."""
-        self.private.add(artifact)
-        self.keep(artifact)
-
     def keep(self, artifact: ArtifactId) -> None:
-        self._kept.add(artifact)
-        self._hub.blobs.pin(artifact, f"window of {self.setting.revision.id.hex()}")
-
-    def _let_go(self) -> None:
-        for artifact in self._kept:
-            self._hub.blobs.unpin(artifact, f"window of {self.setting.revision.id.hex()}")
-        self._kept.clear()
+        self.artifacts.keep(artifact)
 
     async def fetch(
         self,
@@ -222,18 +213,20 @@ class Lane:
         self._hub.offended(peer, why)
 
     async def fetch_choices(self, value: DecisionId, holders: Sequence[PeerId]) -> bytes | None:
-        """Asks again and again until somebody has those that were voted on, or the height is over."""
-        height = self.pool.height
+        """Asks until somebody has those that were voted on, or the height is over."""
+        height, transport, revision = (
+            self.pool.height,
+            self._hub.transport,
+            self.setting.revision.id,
+        )
+
+        def wanted() -> bool:
+            return self.pool.height == height and self.role.choices_of(value) is None
+
         # Votes for a value may come before this node has derived it itself.
         await trio.sleep(OWN_S)
-        while self.pool.height == height and self.role.choices_of(value) is None:
-            found = await ask_for_choices(
-                self._hub.transport, self.setting.revision.id, value, holders
-            )
-            if found is not None:
-                return found
-            await trio.sleep(RECONCILE_S)
-        return None
+        ask = partial(ask_for_choices, transport, revision, value, holders)
+        return await ask_while(wanted, ask, RECONCILE_S)
 
     # The life of the lane
 
@@ -253,6 +246,8 @@ class Lane:
             if signed.scope.height == self.pool.height or isinstance(signed.content, Update):
                 self._take(signed, None)
         self.role = self._plugin.at(self)
+        for known in self._hub.governance.after(decision.state.governed.log.number):
+            self.hear_authority(known)
         self.forks.open()
 
     async def run(self) -> None:
@@ -293,7 +288,7 @@ class Lane:
         content = signed.content
         if isinstance(content, Update):
             self.steps.note(Step.PUBLISH, trio.current_time())
-            self._guard(content.artifact)
+            self.artifacts.guard(content.artifact)
         elif isinstance(content, Proposal):
             self.steps.proposed(trio.current_time())
         self._relays.add(signed, source)
@@ -301,6 +296,9 @@ class Lane:
             self._reports.add(signed)
         else:
             self.inbox.put(ObjectSeen(signed))
+
+    def hear_authority(self, signed: SignedGovernance) -> None:
+        self.inbox.put(RecordHeld(signed))
 
     def greet(self, link: Link) -> None:
         self._hub.transport.send(link.peer, self._tip())
@@ -391,10 +389,5 @@ class Lane:
         return voting is not None and voting.listening
 
     def may_have(self, peer: PeerId, artifact: ArtifactId) -> bool:
-        if artifact not in self.private:
-            return True
-        manifest = self._hub.blobs.manifest(artifact)
-        if manifest is not None and manifest.kind is not ArtifactKind.UPDATE:
-            return True  # an update that names a head must not hide it
-        state = self.decision.state
-        return peer in state.plan.reducers or self._has_seat(peer)
+        judges = peer in self.decision.state.plan.reducers or self._has_seat(peer)
+        return judges or not self.artifacts.hides(artifact)

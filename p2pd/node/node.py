@@ -11,6 +11,7 @@ import trio
 from p2pd.core.derive import Setting
 from p2pd.core.encoding import encode
 from p2pd.core.genesis import Genesis
+from p2pd.core.governance import SignedGovernance
 from p2pd.core.health import Health
 from p2pd.core.ids import ArtifactId, PeerId, RevisionId, digest, peer_id, short
 from p2pd.core.revision import SignedRevision
@@ -19,11 +20,13 @@ from p2pd.core.talk import (
     GetChoices,
     GetChunk,
     GetFarthest,
+    GetGovernance,
     GetHeld,
     GetManifest,
     GetPeers,
     GetRecords,
     GetRevision,
+    GovernanceTip,
     Holdings,
     Inventory,
     Objects,
@@ -39,6 +42,7 @@ from p2pd.node.conduct import FAULTS_MOST, Conduct, cost_of, cost_of_answer
 from p2pd.node.data_files import OFFER, DataFiles, Givers
 from p2pd.node.diary import Diary
 from p2pd.node.discovery import Discovery, DiscoverySettings, Seed
+from p2pd.node.governance import GovernanceLog
 from p2pd.node.lane import Lane
 from p2pd.node.patience import PatientLedger
 from p2pd.node.sources import Sources
@@ -145,7 +149,10 @@ class Node:
             parts.data_quota_bytes,
             Sources(parts.data_sources, parts.blobs, parts.dice),
         )
+        self.governance = GovernanceLog(genesis, self.ledger, parts.transport, parts.health)
+        self.governance.held = self._governed
         self.discovery.offended = self.transfer.offended = self.offended
+        self.governance.offended = self.offended
 
     def add(self, signed: SignedRevision) -> Lane:
         """Serves a revision, from the next open on."""
@@ -162,12 +169,14 @@ class Node:
 
     async def run(self, *more: Task) -> None:
         """Runs the transport, all lanes and what else the composition root adds, until cancelled."""
+        self.governance.open()
         for lane in self.lanes.values():
             await lane.open()
         self._open = True
         async with trio.open_nursery() as nursery:
             await nursery.start(self._serve_links)
             nursery.start_soon(self.supervision.keep, "discovery", self.discovery.run)
+            nursery.start_soon(self.supervision.keep, "governance", self.governance.run)
             for lane in self.lanes.values():
                 nursery.start_soon(lane.run)
                 nursery.start_soon(self.supervision.keep, "diary", Diary(lane, log.info).run)
@@ -202,6 +211,7 @@ class Node:
         self.joined.set()
         for lane in self.lanes.values():
             lane.greet(link)
+        self.governance.greet(link)
         self.transfer.linked(link.peer)
         self.discovery.connected(link)
 
@@ -228,21 +238,28 @@ class Node:
                     self._on_object(peer, envelope)
                 except RemoteError as error:  # the others in the batch are none the worse
                     self._blame(peer, error)
+        elif isinstance(talk, GovernanceTip):
+            self.governance.on_tip(peer, talk)
         elif isinstance(talk, Tip | Decided | Inventory | Holdings):
             # A neighbour may serve revisions that this node does not.
             lane, link = self.lanes.get(talk.revision), self._link(peer)
-            if lane is None or link is None:
-                return
-            if isinstance(talk, Tip):
-                lane.on_tip(peer, talk.height, talk.decision)
-            elif isinstance(talk, Decided):
-                lane.on_decided(peer, talk)
-            elif isinstance(talk, Holdings):
-                self.conduct.charge(peer, lane.on_holdings(link, talk), trio.current_time())
-            else:
-                self.conduct.charge(peer, lane.on_inventory(link, talk), trio.current_time())
+            if lane is not None and link is not None:
+                self._on_lane_talk(lane, link, talk)
         else:
             raise RemoteError(f"{type(talk).__name__} is a request, not a message")
+
+    def _on_lane_talk(
+        self, lane: Lane, link: Link, talk: Tip | Decided | Inventory | Holdings
+    ) -> None:
+        match talk:
+            case Tip():
+                lane.on_tip(link.peer, talk.height, talk.decision)
+            case Decided():
+                lane.on_decided(link.peer, talk)
+            case Holdings():
+                self.conduct.charge(link.peer, lane.on_holdings(link, talk), trio.current_time())
+            case Inventory():
+                self.conduct.charge(link.peer, lane.on_inventory(link, talk), trio.current_time())
 
     def _on_object(self, peer: PeerId, envelope: bytes) -> None:
         signed = load(envelope, self.genesis.network)
@@ -250,6 +267,10 @@ class Node:
         lane = self.lanes.get(signed.scope.revision)
         if lane is not None:
             lane.receive(signed, peer)
+
+    def _governed(self, signed: SignedGovernance) -> None:
+        for lane in self.lanes.values():
+            lane.hear_authority(signed)
 
     def _blame(self, peer: PeerId, error: RemoteError) -> None:
         """A few bad objects are bad luck or a race; many are a reason to part."""
@@ -301,6 +322,8 @@ class Node:
                 if choices is None:
                     raise RemoteError(f"no choices for {short(value)} here")
                 return choices
+            case GetGovernance():
+                return self.governance.serve(talk)
             case GetPeers():
                 return self.discovery.serve_peers(peer, talk)
             case _:

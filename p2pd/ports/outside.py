@@ -132,6 +132,8 @@ class Table(Enum):
     """peer: signed peer record."""
     FORKS = "forks"
     """revision + height: the two certificates of a height that was decided twice."""
+    GOVERNANCE = "governance"
+    """number (8 bytes, big-endian): signed governance record."""
     OWNER = "owner"
     """peer, network: whose ledger it is."""
 

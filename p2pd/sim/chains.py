@@ -48,7 +48,7 @@ def revision_of(seed: int, shape: FleetShape, genesis: Genesis, number: int) -> 
             deadline_ms=12_000,
             settle_ms=1000,
             check_limit_ms=15_000,
-            end_heads=shape.windows_of(number),
+            end_heads=shape.end_of(number),
             end_epochs=0,
             lookahead=shape.lookahead,
             reconcile=shape.reconcile,
@@ -104,6 +104,11 @@ class Chain:
         return len({tip.id for tip in tips.values()}) == 1 and all(
             name in tips and tips[name].state.progress.heads >= heads for name in self.names
         )
+
+    def took(self, number: int) -> bool:
+        """Some decision has taken so many governance records."""
+        chain = self.checkers.chain
+        return bool(chain) and chain[max(chain)].state.governed.log.number >= number
 
     def begin_term(self, number: int, shape: FleetShape) -> None:
         """What the old term decided or signed is abandoned."""

@@ -17,6 +17,7 @@ from p2pd.core.signed import Scope, Signed
 from p2pd.core.votes import NO_ROUND, Step, Vote
 from p2pd.core.work import Inspection, Merged, MergeJob, Verdict
 from p2pd.sim.bounds import Bounds, Burden
+from p2pd.sim.charter import Charter
 from p2pd.sim.sanctions import Sanctions
 from p2pd.sim.windows import Windows
 from p2pd.sim.witness import Witness
@@ -74,6 +75,7 @@ class Checkers:
     windows: Windows = field(init=False)
     sanctions: Sanctions = field(init=False)
     bounds: Bounds = field(init=False)
+    charter: Charter = field(init=False)
 
     def __post_init__(self) -> None:
         self.witness = Witness(self.fail, self.names)
@@ -83,6 +85,7 @@ class Checkers:
         self.windows = Windows(self.fail, self.setting, self.names, self.now_s)
         self.sanctions = Sanctions(self.fail, self.names)
         self.bounds = Bounds(self.fail)
+        self.charter = Charter(self.fail, self.setting, self.names)
 
     def watch_with(self, other: "Checkers") -> None:
         """Of another revision on the same nodes: their math is watched once, and there is one list."""
@@ -208,6 +211,7 @@ class Checkers:
             self.witness.on_decision(decision)
             self.windows.on_decision(decision)
             self.sanctions.on_decision(self.chain[height - 1], decision)
+            self.charter.on_decision(self.chain[height - 1], decision)
             self._check_work(self.chain[height - 1], decision)
 
     def _check_certificate(self, name: str, record: Record, previous: Decision) -> None:

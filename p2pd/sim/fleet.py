@@ -23,6 +23,7 @@ from p2pd.node.discovery import Seed
 from p2pd.node.node import Node, Parts
 from p2pd.node.plugins import load_role
 from p2pd.ports import RolePlugin
+from p2pd.sim.authority import Authority, extensions
 from p2pd.sim.breaking import Audience, ledger_of, math_of, setting_for, setting_of
 from p2pd.sim.breaks import Break
 from p2pd.sim.chains import Chain
@@ -32,7 +33,7 @@ from p2pd.sim.drawing import draw_quartz
 from p2pd.sim.faults import Cut, Fault, Weather, apply_faults
 from p2pd.sim.liars import Lie, LyingWorker
 from p2pd.sim.lives import Life, Lives
-from p2pd.sim.lying import REMEMBERED, LyingLane
+from p2pd.sim.lying import REMEMBERED, LyingLane, MuteLog
 from p2pd.sim.lying_validators import tongue_of
 from p2pd.sim.lying_workers import worker_tongue_of
 from p2pd.sim.network import MemoryNetwork
@@ -205,6 +206,10 @@ class SimFleet:
         )
         node = Node(parts, self.genesis, role, (Seed(SEED_ADDRESS),))
         chains = [chain for chain in self.chains if chain.is_served_by(life.name)]
+        if lie is Lie.SUPPRESS:
+            mute = MuteLog(self.genesis, node.ledger, transport, node.health)
+            mute.held, mute.offended = node.governance.held, node.offended
+            node.governance = mute
         life.lanes = [self._lane(node, life, chain) for chain in chains]
         node.lanes = {lane.setting.revision.id: lane for lane in life.lanes}
         return node
@@ -259,6 +264,8 @@ class SimFleet:
         faults = [fault for fault in self.faults if self._strikes(fault)]
         self.nursery.start_soon(apply_faults, faults, self.world)
         last_s = max((fault.until_s for fault in faults), default=0.0)
+        if self.shape.extended:
+            self._extend()
         if self.shape.new_term_s:
             self.nursery.start_soon(self._begin_term, self.shape.new_term_s)
             last_s = max(last_s, self.shape.new_term_s + POLL_S)
@@ -272,6 +279,21 @@ class SimFleet:
             if not all(alive):
                 return False
         return True
+
+    def _extend(self) -> None:
+        """The authority has each revision go on to all its windows, through whatever nodes it reaches."""
+        ends = [(chain.signed.revision.id, chain.heads) for chain in self.chains]
+        log = extensions(self.seed, self.genesis, ends)
+        authority = Authority(self.seed, self.network, self.genesis, log)
+
+        def nodes() -> list[str]:
+            lives = (self.lives[name].node for name in self.names if name not in self.lies)
+            return [node.transport.address for node in lives if node is not None]
+
+        def taken() -> bool:
+            return all(chain.took(len(log)) for chain in self.chains)
+
+        self.nursery.start_soon(authority.run, nodes, taken)
 
     def end(self) -> None:
         for chain in self.chains:

@@ -73,6 +73,8 @@ class Lie(Enum):
     """Its proposals reach some of the others, or nobody."""
     CENSOR = "censor"
     """It leaves a trainer out."""
+    SUPPRESS = "suppress"
+    """It keeps what the authority says to itself, and out of its proposals."""
     UNFETCHABLE = "unfetchable"
     """It proposes updates that nobody can fetch."""
     HOARD = "hoard"
@@ -141,6 +143,7 @@ VALIDATORS_LIES = (
     Lie.SILENT,
     Lie.WITHHOLD,
     Lie.CENSOR,
+    Lie.SUPPRESS,
     Lie.UNFETCHABLE,
     Lie.HOARD,
     Lie.BABBLE,

@@ -1,13 +1,15 @@
 """The lane of a liar: what its role wants to say becomes what the liar says, to whom it says it."""
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from p2pd.core.decision import Decision, Record
+from p2pd.core.encoding import encode
 from p2pd.core.ids import ArtifactId, ObjectId, PeerId
 from p2pd.core.signed import Signed
-from p2pd.core.talk import Holdings, Objects, dump_talk
+from p2pd.core.talk import GetGovernance, Holdings, Objects, Records, dump_talk
+from p2pd.node.governance import GovernanceLog
 from p2pd.node.lane import Lane
 from p2pd.node.neighbours import JUDGES, VALIDATOR
 from p2pd.sim.liars import Lie
@@ -17,6 +19,15 @@ from p2pd.wire.envelope import dump
 
 REMEMBERED = 2000
 """Objects of the past that a liar has at hand."""
+
+
+class MuteLog(GovernanceLog):
+    """Tells nobody."""
+
+    def _tell(self, send: Callable[[bytes], object]) -> None: ...
+
+    def serve(self, request: GetGovernance) -> bytes:
+        return encode(Records(()))
 
 
 class LyingLane(WatchedLane):
@@ -75,7 +86,7 @@ class LyingLane(WatchedLane):
         self._say(self.tongue.enter(self._scene()))
 
     def may_have(self, peer: PeerId, artifact: ArtifactId) -> bool:
-        if self.lie not in (Lie.CONFIDE, Lie.HOARD) or artifact not in self.private:
+        if self.lie not in (Lie.CONFIDE, Lie.HOARD) or artifact not in self.artifacts.private:
             return Lane.may_have(self, peer, artifact)
         confidant = next(iter(sorted(self._scene().others)), None)
         return self.lie is Lie.CONFIDE and peer == confidant

@@ -28,6 +28,7 @@ REWORDINGS = {
     Lie.HASTE: misproposing.unchanged,
     Lie.FORGE: misproposing.with_forgeries,
     Lie.CENSOR: misproposing.without_a_trainer,
+    Lie.SUPPRESS: misproposing.without_the_authority,
     Lie.UNFETCHABLE: misproposing.with_the_unfetchable,
 }
 

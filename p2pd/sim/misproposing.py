@@ -96,6 +96,11 @@ def with_forgeries(choices: Choices, scene: Scene) -> Choices:
     )
 
 
+def without_the_authority(choices: Choices, scene: Scene) -> Choices:
+    """As if nothing had been heard of it."""
+    return replace(choices, governance=())
+
+
 def without_a_trainer(choices: Choices, scene: Scene) -> Choices:
     """As if the first trainer on the roster had delivered nothing, and were not there."""
     roster = scene.previous.state.plan.roster

@@ -21,6 +21,7 @@ def arguments(shape: FleetShape, seed: int) -> str:
             (Drawn.OUTER, shape.outer.name, PLAIN_MEAN.name),
             (Drawn.HEADS, shape.heads.value, Heads.AS_MERGED.value),
             (Drawn.REVISIONS, shape.revisions, 1),
+            (Drawn.EXTENDED, shape.extended, 0),
         )
         # Where a defence is off nothing is drawn.
         if what not in shape.drawn and (shape.broken is None or value != usual)
@@ -64,6 +65,7 @@ def with_work(
     outer: Outer | None,
     heads: Heads | None,
     revisions: int | None,
+    extended: int | None,
 ) -> FleetShape:
     """What is not None is the same in every seed."""
     if lookahead is not None:
@@ -74,6 +76,8 @@ def with_work(
         shape = replace(_given(shape, Drawn.HEADS), heads=heads)
     if revisions is not None:
         shape = replace(_given(shape, Drawn.REVISIONS), revisions=revisions)
+    if extended is not None:
+        shape = replace(_given(shape, Drawn.EXTENDED), extended=extended)
     return shape
 
 

@@ -44,10 +44,11 @@ class Drawn(Enum):
     OUTER = "outer"
     HEADS = "heads"
     REVISIONS = "revisions"
+    EXTENDED = "extended"
 
 
 LOOKAHEAD_SHARE, NESTEROV_SHARE, TWO_REVISIONS_SHARE = 0.25, 0.25, 0.15
-STEPS_SHARE = 0.25
+STEPS_SHARE, EXTENDED_SHARE = 0.25, 0.25
 REVISIONS_MOST = 2
 
 
@@ -97,6 +98,8 @@ class FleetShape:
     """The data come with the leases, from the seed and from each other."""
     revisions: int = 1
     """Two: validators and the seed serve both, each worker one of them."""
+    extended: int = 0
+    """1: each revision ends halfway, and its authority has it go on."""
     liars: tuple[tuple[str, Lie], ...] = ()
     """Names of nodes, and what each does wrong."""
     doubts: float = 0.0
@@ -182,6 +185,11 @@ class FleetShape:
         """Further ones are shorter: both must live, and go apart, and a fleet costs about the same."""
         return self.windows if revision == 0 else max(1, self.windows // 2)
 
+    def end_of(self, revision: int) -> int:
+        """After how many heads a revision says that it ends."""
+        windows = self.windows_of(revision)
+        return max(1, windows // 2) if self.extended else windows
+
     def names(self) -> tuple[str, ...]:
         return (
             "seed1",
@@ -196,7 +204,7 @@ def _with_work(shape: FleetShape, seed: int) -> FleetShape:
     dice = Random(f"{seed}/work")
     ahead, nesterov, two = (dice.random() for _ in range(3))
     reconcile = dice.choice(RECONCILE)
-    steps = dice.random()
+    steps, extended = dice.random(), dice.random()
     drawn, shape = shape.drawn, replace(shape, drawn=shape.drawn & {Drawn.SET})
     if Drawn.LOOKAHEAD in drawn:
         shape = replace(shape, lookahead=int(ahead < LOOKAHEAD_SHARE), reconcile=reconcile)
@@ -208,6 +216,8 @@ def _with_work(shape: FleetShape, seed: int) -> FleetShape:
         shape = replace(shape, heads=heads)
     if Drawn.REVISIONS in drawn:
         shape = replace(shape, revisions=2 if two < TWO_REVISIONS_SHARE else 1)
+    if Drawn.EXTENDED in drawn:
+        shape = replace(shape, extended=int(extended < EXTENDED_SHARE))
     return shape
 
 

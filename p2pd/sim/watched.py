@@ -10,6 +10,7 @@ import trio
 from p2pd.core.decision import Decision, Record
 from p2pd.core.derive import Setting
 from p2pd.core.encoding import decode
+from p2pd.core.governance import SignedGovernance
 from p2pd.core.ids import PeerId
 from p2pd.core.messages import Choices
 from p2pd.core.signed import Signed
@@ -117,6 +118,11 @@ class WatchedLane(Lane):
         if self.name.startswith("validator"):
             self.checkers.on_heard(self.name, signed, held=signed.id in self.pool.held)
 
+    def hear_authority(self, signed: SignedGovernance) -> None:
+        if self._hub.transport.peer in self.checkers.names:
+            self.checkers.charter.on_held(self._hub.transport.peer, signed, self.decision.height)
+        Lane.hear_authority(self, signed)
+
     def open_choices(self, data: bytes) -> Choices:
         return decode(Choices, data) if self.credulous else Lane.open_choices(self, data)
 
@@ -138,7 +144,9 @@ class WatchedLane(Lane):
 
     def _move_on(self, decision: Decision) -> None:
         held, ahead = (*self.pool.held.values(),), (*self.pool.ahead.values(),)
-        self.checkers.on_ended(self.name, self.decision, Burden(held, ahead, {*self.private}))
+        self.checkers.on_ended(
+            self.name, self.decision, Burden(held, ahead, {*self.artifacts.private})
+        )
         super()._move_on(decision)
         self.traffic.on_adopted(self.name, decision)
 

@@ -160,6 +160,9 @@ class RevisionInfo:
     epoch: int
     samples: int
     """Trained on and accepted so far."""
+    end_heads: int = 0
+    """After so many promoted heads the run ends, as is in force now; 0 for never."""
+    end_epochs: int = 0
     origin: str = ""
     """Of whose certified head its first one is, in words; empty for none."""
     deadline_s: float = 0.0

@@ -155,7 +155,10 @@ def _progress(revision: RevisionInfo, columns: int) -> RenderableType:
     line.append(revision.head[:SHORT], style="bold")
     promoted = f"{revision.heads} promoted" if revision.heads else "genesis: none promoted yet"
     line.append(f"   {promoted}", style="green")
-    line.append(f"   epoch {revision.epoch}   {counted(revision.samples, 'sample', ',')}")
+    if revision.end_heads:
+        line.append(f" of {revision.end_heads}", style=DIM)
+    last = f" of {revision.end_epochs}" if revision.end_epochs else ""
+    line.append(f"   epoch {revision.epoch}{last}   {counted(revision.samples, 'sample', ',')}")
     if revision.origin:
         line.append(f"   goes on from {revision.origin}", style=DIM)
     if all(decision.metric is None for decision in revision.decisions):

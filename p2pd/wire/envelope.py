@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from p2pd.core.encoding import decode
+from p2pd.core.governance import SignedGovernance
 from p2pd.core.hello import PeerRecord
 from p2pd.core.ids import NetworkId, PublicKey
 from p2pd.core.messages import Beacon, Choices, Leave, Reduction, Release, Report, Update
@@ -34,6 +35,8 @@ _NAMES = {content: kind for kind, (content, _) in KINDS.items()}
 MAX_ENVELOPE_BYTES = max(limit for _, limit in KINDS.values())
 MAX_QUORUM_VOTES = 1024
 """In a proposal or a certificate: the votes of 128 validators in eight rounds. Each costs a verification."""
+MAX_ENDORSEMENTS = 256
+"""On one governance record; each costs a verification."""
 MAX_CHOICES_SIGNED = 4096
 """Objects nested in choices: a full roster and its reducers, with room for grounds."""
 
@@ -132,6 +135,8 @@ def _load_choices(data: bytes, network: NetworkId) -> Choices:
         check(signed, network)
     for evidence in choices.evidence:
         check_evidence(evidence, network)
+    for record in choices.governance:
+        check_governance(record, network)
     return choices
 
 
@@ -144,6 +149,19 @@ def check_evidence(evidence: Evidence, network: NetworkId) -> None:
         check(signed, network)
     for proposal in evidence.proposals:
         _check_votes(proposal.content.quorum, network)
+
+
+def check_governance(signed: SignedGovernance, network: NetworkId) -> None:
+    """Raises RemoteError where an endorsement is not its key's; whether they suffice is for core to say."""
+    if signed.record.network != network:
+        raise RemoteError("governance record of another network")
+    if len(signed.endorsements) > MAX_ENDORSEMENTS:
+        raise RemoteError(
+            f"{len(signed.endorsements)} endorsements, the limit is {MAX_ENDORSEMENTS}"
+        )
+    for endorsement in signed.endorsements:
+        if not verify(endorsement.key, signed.record.id, endorsement.signature):
+            raise RemoteError("false signature on a governance record")
 
 
 def check_certificate_signatures(certificate: Certificate, network: NetworkId) -> None:

@@ -5,10 +5,11 @@ from functools import lru_cache
 from p2pd.core.decision import Record
 from p2pd.core.encoding import decode
 from p2pd.core.genesis import Endorsement, Genesis, SignedGenesis
+from p2pd.core.governance import GovernanceRecord, SignedGovernance
 from p2pd.core.ids import NetworkId, PublicKey
 from p2pd.core.revision import Revision, SignedRevision
 from p2pd.errors import RemoteError
-from p2pd.wire.envelope import Signer, check_certificate_signatures
+from p2pd.wire.envelope import Signer, check_certificate_signatures, check_governance
 from p2pd.wire.signatures import verify
 
 
@@ -17,6 +18,7 @@ class OtherNetworkError(RemoteError):
 
 
 MAX_RECORD_BYTES = 16 * 2**20
+MAX_GOVERNANCE_BYTES = 2**16
 REMEMBERED = 16
 REMEMBERED_BYTES = 64 * 1024
 """The last records are read again and again: to serve them, to pin and unpin heads."""
@@ -28,6 +30,29 @@ def seal_genesis(genesis: Genesis, signers: tuple[Signer, ...]) -> SignedGenesis
 
 def seal_revision(revision: Revision, signers: tuple[Signer, ...]) -> SignedRevision:
     return SignedRevision(revision, tuple(_endorse(signer, revision.id) for signer in signers))
+
+
+def seal_governance(
+    record: GovernanceRecord, signers: tuple[Signer, ...], others: tuple[Endorsement, ...] = ()
+) -> SignedGovernance:
+    """others: endorsements that it has already."""
+    by_key = {one.key: one for one in (*others, *(_endorse(one, record.id) for one in signers))}
+    return SignedGovernance(record, tuple(by_key[key] for key in sorted(by_key)))
+
+
+def load_governance(data: bytes, network: NetworkId) -> SignedGovernance:
+    """With every endorsement verified; whether they are the authority's, and enough, is for core to say.
+
+    Raises:
+        RemoteError: malformed, of another network, or a false signature.
+    """
+    signed = decode(SignedGovernance, data, limit_bytes=MAX_GOVERNANCE_BYTES)
+    if signed.record.network != network:
+        raise OtherNetworkError(
+            f"governance record of another network {signed.record.network.hex()[:10]}"
+        )
+    check_governance(signed, network)
+    return signed
 
 
 def _endorse(signer: Signer, name: bytes) -> Endorsement:

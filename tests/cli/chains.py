@@ -91,25 +91,33 @@ def tensor_bytes(number: int) -> bytes:
     return layout_of(SCHEMA.tensors).header + bytes([0, 0, 0x80, 0x3F, 0, 0, number, 0x40] * 3)
 
 
-def build_chain(root: Path, heights: int = 4, missed_at: int = 0, **changes: Any) -> Built:
+def build_chain(
+    root: Path,
+    heights: int = 4,
+    missed_at: int = 0,
+    authority: Sequence[Ed25519Signer] = (AUTHORITY,),
+    **changes: Any,
+) -> Built:
     """D(0) idle, D(1) deals leases, then windows with one accepted and one rejected update each.
 
-    At height missed_at the second trainer brings nothing. changes are of the revision.
+    At height missed_at the second trainer brings nothing. changes are of the revision. More than half of the
+    authority must sign.
     """
     data_dir = root / "node"
     data_dir.mkdir(mode=0o700)
     genesis = Genesis(
         name="lab",
         nonce=bytes(16),
-        authority=(AUTHORITY.key,),
-        threshold=1,
+        authority=tuple(signer.key for signer in authority),
+        threshold=len(authority) // 2 + 1,
         validators=tuple(Seat(signer.key, 1) for signer in VALIDATORS),
         quorum=2,
         admission="open",
     )
     genesis_file = root / "genesis.cbor"
-    genesis_file.write_bytes(encode(seal_genesis(genesis, (AUTHORITY,))))
-    return trio.run(_fill, data_dir, genesis_file, genesis, heights, missed_at, changes)
+    genesis_file.write_bytes(encode(seal_genesis(genesis, tuple(authority))))
+    founded = genesis, tuple(authority)
+    return trio.run(_fill, data_dir, genesis_file, founded, heights, missed_at, changes)
 
 
 FIGURES = (Figure("top5", 990_000),)
@@ -118,11 +126,12 @@ FIGURES = (Figure("top5", 990_000),)
 async def _fill(
     data_dir: Path,
     genesis_file: Path,
-    genesis: Genesis,
+    founded: tuple[Genesis, tuple[Ed25519Signer, ...]],
     heights: int,
     missed_at: int,
     changes: Mapping[str, Any],
 ) -> Built:
+    genesis, authority = founded
     settings = StoreSettings(quota_bytes=0, reserve_bytes=0)
     store = FileBlobStore(data_dir / "blobs", settings, on_damage=lambda *_: None)
     heads = [
@@ -141,7 +150,7 @@ async def _fill(
         schema = revision.step_schema.id
         steps = [await store.put(ArtifactKind.STEP, schema, bytes([n])) for n in range(heights + 1)]
     decisions = [genesis_decision(setting)]
-    signed = seal_revision(setting.revision, (AUTHORITY,))
+    signed = seal_revision(setting.revision, authority)
     writes = [
         Write(Table.REVISIONS, setting.revision.id, encode(signed)),
         Write(Table.DECISIONS, setting.revision.id + bytes(8), encode(Record(decisions[0], None))),

@@ -8,6 +8,14 @@ from p2pd.core.decision import Decision, Record
 from p2pd.core.derive import Setting, derive, genesis_decision, inputs_hash, merge_job
 from p2pd.core.encoding import encode
 from p2pd.core.genesis import Genesis, Seat
+from p2pd.core.governance import (
+    ActionKind,
+    Extend,
+    GovernanceRecord,
+    LogPlace,
+    SignedGovernance,
+    beginning,
+)
 from p2pd.core.ids import ArtifactId, DecisionId, digest
 from p2pd.core.messages import (
     Beacon,
@@ -27,6 +35,7 @@ from p2pd.core.voting.evidence import Evidence
 from p2pd.core.work import FULL, HeadStep, Measured, Merged, Verdict
 from p2pd.io.keys import Ed25519Signer
 from p2pd.wire.envelope import seal
+from p2pd.wire.records import seal_governance
 from tests.cli.chains import certify, key, revision_of
 
 AUTHORITY = key("authority")
@@ -185,3 +194,20 @@ def running(trainers: int = 2, reducers: int = 0, setting: Setting = SETTING) ->
     """D(1): the first that deals leases."""
     born = genesis_decision(setting)
     return follow(born, choices(born, (), all_present(born, trainers, reducers, setting)), setting)
+
+
+def extension(
+    place: LogPlace | None = None,
+    signers: Sequence[Ed25519Signer] = (AUTHORITY,),
+    setting: Setting = SETTING,
+    **changes: Any,
+) -> SignedGovernance:
+    """The record after place: the run ends after nine heads, but for the changes."""
+    after = place or beginning(setting.genesis.network)
+    action = Extend(setting.revision.id, 9, None)
+    record = GovernanceRecord(
+        setting.genesis.network, after.number + 1, after.record, ActionKind.EXTEND, action
+    )
+    fields = {key: changes.pop(key) for key in ("network", "number", "previous") if key in changes}
+    record = replace(record, action=replace(action, **changes), **fields)
+    return seal_governance(record, tuple(signers))

@@ -14,6 +14,7 @@ from p2pd.core.artifact import CHUNK_BYTES, ArtifactKind, Manifest
 from p2pd.core.codecs import CODECS, HEAD_CODECS
 from p2pd.core.decision import Decision, Record
 from p2pd.core.genesis import Genesis, Seat, SignedGenesis
+from p2pd.core.governance import ActionKind, Extend, GovernanceRecord, SignedGovernance
 from p2pd.core.hello import Hello, PeerRecord
 from p2pd.core.ids import PublicKey
 from p2pd.core.messages import (
@@ -26,18 +27,20 @@ from p2pd.core.messages import (
     Report,
     Update,
 )
-from p2pd.core.revision import Canary, DataSpec, Revision, Schedule, SignedRevision
+from p2pd.core.revision import Canary, DataSpec, Origin, Revision, Schedule, SignedRevision
 from p2pd.core.signed import Signed
 from p2pd.core.talk import (
     Decided,
     GetChoices,
     GetChunk,
     GetFarthest,
+    GetGovernance,
     GetHeld,
     GetManifest,
     GetPeers,
     GetRecords,
     GetRevision,
+    GovernanceTip,
     Holdings,
     Inventory,
     Objects,
@@ -63,7 +66,7 @@ from p2pd.core.work import (
 
 TALKS: tuple[type, ...] = (
     Objects, Tip, Decided, Inventory, Holdings, GetManifest, GetChunk, GetHeld, GetRecords, GetPeers, GetRevision,
-    GetChoices, GetFarthest,
+    GetChoices, GetFarthest, GovernanceTip, GetGovernance,
 )  # fmt: skip
 CONTENTS: tuple[Any, ...] = (
     Vote, Proposal, Update, Beacon, Release, Leave, Reduction, Report, PeerRecord,
@@ -74,7 +77,8 @@ SIGNED: tuple[Any, ...] = (
 )  # fmt: skip
 KINDS: tuple[Any, ...] = (
     *TALKS, *CONTENTS, *SIGNED, Records, Peers, Hello, Manifest, Choices,
-    Certificate, Decision, Record, SignedGenesis, SignedRevision, MergeJob, Inspection,
+    Certificate, Decision, Record, SignedGenesis, SignedRevision, SignedGovernance, MergeJob,
+    Inspection,
 )  # fmt: skip
 
 ints = st.integers(-(2**64), 2**64 - 1)
@@ -146,6 +150,12 @@ def _special() -> dict[Any, SearchStrategy[Any]]:
                 lambda named: tuple(Figure(*one) for one in named.items())
             ),
         ),
+        Extend: st.builds(Extend, ids, st.integers(0, 9), st.none()),
+        GovernanceRecord: st.builds(
+            GovernanceRecord, ids, st.integers(1, 99), ids, st.just(ActionKind.EXTEND),
+            st.deferred(lambda: any_of(Extend)),
+        ),
+        Origin: st.builds(Origin, ids, st.integers(0, 99), ids),
         Release: st.builds(Release, ids, st.text(max_size=30)),
         Candidate: st.deferred(
             lambda: st.builds(

@@ -12,11 +12,11 @@ from p2pd.core.dealing import (
     Table,
     _shares,
     deal,
-    is_finished,
     take_back,
 )
 from p2pd.core.decision import Plan, PlanState, Returned, Standby, State
 from p2pd.core.encoding import encode
+from p2pd.core.governance import Ends
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId, digest
 from p2pd.core.revision import DataSpec, Revision
 from p2pd.core.standing import newcomer
@@ -42,7 +42,14 @@ def table(height: int, present: tuple[PeerId, ...], reducers: tuple[PeerId, ...]
 
 
 def dealt(revision: Revision, present: tuple[PeerId, ...], height: int = 1) -> State:
-    return deal(GENESIS.state, revision, table(height, present))
+    return deal(begun(revision), revision, table(height, present))
+
+
+def begun(revision: Revision) -> State:
+    """Of a chain at its beginning, with the ends of its revision in force."""
+    ends = Ends(revision.schedule.end_heads, revision.schedule.end_epochs)
+    governed = replace(GENESIS.state.governed, ends=ends)
+    return replace(GENESIS.state, governed=governed)
 
 
 def next_window(
@@ -319,8 +326,8 @@ def test_a_run_ends_where_its_revision_says(
 ) -> None:
     progress = replace(GENESIS.state.progress, heads=heads, epoch=epoch)
     revision = small(**schedule)
-    assert is_finished(progress, revision) is finished
-    state = deal(replace(GENESIS.state, progress=progress), revision, table(1, PEERS[:2]))
+    state = replace(begun(revision), progress=progress)
+    state = deal(state, revision, table(1, PEERS[:2]))
     assert (state.plan.state is PlanState.FINISHED) is finished
     assert bool(state.plan.roster) is not finished
 

@@ -5,6 +5,7 @@ import re
 import shutil
 import signal
 import socket
+from functools import partial
 from pathlib import Path
 
 import trio
@@ -16,6 +17,7 @@ from tests.end_to_end.processes import naming
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 LIMIT_S = 150.0
+END_HEADS, LATER = 2, 4
 RUN = ("seed", "validator1", "trainer1", "viewer")
 """Of those in configs/local."""
 ADDRESS = re.compile(r"127\.0\.0\.1:(\d+)")
@@ -62,11 +64,22 @@ def found_and_publish(directory: Path) -> None:
     # All that makes updates and heads small, and all that is certified beside a head.
     for small in ("update.codec=int4", "update.head_codec=int8", "outer.rule=nesterov"):
         words += ["--set", small]
+    words += ["--set", f"schedule.end_heads={END_HEADS}"]
     ran = p2pd("experiment", "publish", *words, directory=directory)
     assert ran.code == 0, ran.err
 
 
-def test_the_local_network_trains_when_it_is_started_by_hand(tmp_path: Path) -> None:
+def extend(directory: Path) -> None:
+    """Through a node that neither votes nor trains."""
+    words: list[object] = ["--genesis", "local/genesis", "--authority", "local/authority"]
+    words += ["--record", "local/revision", "--data-dir", "local/viewer"]
+    ran = p2pd("experiment", "extend", *words, "--end-heads", LATER, directory=directory)
+    assert ran.code == 0, ran.err
+
+
+def test_the_local_network_trains_to_its_end_and_beyond_when_it_is_started_by_hand(
+    tmp_path: Path,
+) -> None:
     copy_with_free_ports(tmp_path)
     found_and_publish(tmp_path)
     nodes = {
@@ -77,19 +90,22 @@ def test_the_local_network_trains_when_it_is_started_by_hand(tmp_path: Path) -> 
         for name in RUN
     }
 
-    async def all_follow() -> bool:
+    async def are_done(heads: int) -> bool:
         for name, process in nodes.items():
             assert process.poll() is None, (tmp_path / f"{name}.txt").read_text()
             status = await trio.to_thread.run_sync(status_of, tmp_path / "local" / name)
             revisions = status["revisions"] if status else []
             # A seed need not know what the others work on.
-            if name != "seed" and not any(one["heads"] >= 2 for one in revisions):
+            done = [one for one in revisions if one["plan"] == "finished"]
+            if name != "seed" and [one["heads"] for one in done] != [heads]:
                 return False
         return True
 
     async def main() -> None:
         with trio.fail_after(LIMIT_S):
-            await until("all have two heads", all_follow)
+            await until("all have come to the end", partial(are_done, END_HEADS))
+            await trio.to_thread.run_sync(extend, tmp_path)
+            await until("all have come to the later end", partial(are_done, LATER))
 
     try:
         trio.run(main)

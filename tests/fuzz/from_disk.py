@@ -22,6 +22,7 @@ from p2pd.core.votes import NO_ROUND, Step
 from p2pd.core.voting.durable import Memory
 from p2pd.core.work import TensorSpec
 from p2pd.daemon import files
+from p2pd.daemon.governing import _record_of
 from p2pd.daemon.publish import _check_config
 from p2pd.daemon.settings import load_node
 from p2pd.errors import LocalError, P2pError, RemoteError, StoreError, UsageError, WorkloadError
@@ -293,6 +294,21 @@ def words(data: bytes, scratch: Scratch) -> None:
 def lock(data: bytes, scratch: Scratch) -> None:
     with written(scratch, "lock", data).open("rb") as file:
         _written(file.fileno())
+
+
+@DISK.add(
+    "governance",
+    (RemoteError, UsageError),
+    seeds.governance,
+    "p2pd.wire.records.load_governance",
+    "p2pd.daemon.governing._record_of",
+)
+def governance(data: bytes, scratch: Scratch) -> None:
+    """As a person hands it to a node; as bytes it comes from neighbours and from the ledger."""
+    try:
+        _record_of(data.decode("latin1"), seeds.NETWORK)
+    except UsageError:
+        _record_of(data.hex(), seeds.NETWORK)
 
 
 @DISK.add("weights", RemoteError, lambda: [WEIGHTS], "p2pd.tensors.foreign._parsed")

@@ -60,6 +60,7 @@ def _tuples(value: Any) -> Any:
     "p2pd.node.catch_up._learn_from",
     "p2pd.node.discovery._ask",
     "p2pd.node.fork_watch._theirs",
+    "p2pd.node.governance._ask",
     "p2pd.io.math.inspect",
     "p2pd.io.math.merge",
     "p2pd.io.math.rebuild",

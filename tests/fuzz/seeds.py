@@ -46,6 +46,7 @@ from tests.core.builders import (
     all_present,
     beacon,
     choices,
+    extension,
     follow,
     leave,
     prevote,
@@ -101,6 +102,10 @@ def records() -> list[bytes]:
 
 def genesis() -> list[bytes]:
     return [encode(seal_genesis(SETTING.genesis, (AUTHORITY,)))]
+
+
+def governance() -> list[bytes]:
+    return [encode(extension())]
 
 
 def revisions() -> list[bytes]:

@@ -131,6 +131,7 @@ NOT_FROM_OUTSIDE = {
     "p2pd.workload.alone.main": "the command line of a process of ours",
     "p2pd.cli.reading.records": "the key of a row, whose length is known",
     "p2pd.node.chronicle._height": "the same",
+    "p2pd.node.governance._take_up": "the same",
     "p2pd.node.lineage.tally": "choices in a certified decision",
     "p2pd.cli.verify._blobs": "names of files, matched before",
     "p2pd.core.revision.shard_set": "the same of an id",

@@ -148,7 +148,15 @@ class Sabotage(Supervisor):
         return failing
 
 
-SERVICES = ("discovery", "diary", "reconciliation", "catching up", "reports", "relaying")
+SERVICES = (
+    "discovery",
+    "governance",
+    "diary",
+    "reconciliation",
+    "catching up",
+    "reports",
+    "relaying",
+)
 
 
 @pytest.mark.parametrize("victim", SERVICES)

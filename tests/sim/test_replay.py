@@ -30,7 +30,7 @@ def test_the_arguments_name_all_that_is_left_of_a_fleet() -> None:
     FleetShape(windows=3, weights=(2, 1, 1), quorum=3, only=(), without=("trainer1",)),
     FleetShape(windows=3, validators=2, weights=(1, 1), quorum=2, only=(5, 6)),
     FleetShape(
-        windows=3, weights=(1, 1, 1), only=(), lookahead=1, revisions=2, outer=Outer.NESTEROV.rule
+        windows=3, weights=(1, 1, 1), only=(), lookahead=1, revisions=2, outer=Outer.NESTEROV.rule, extended=1,
     ),
 ])  # fmt: skip
 def test_the_arguments_give_the_same_fleet(shape: FleetShape) -> None:
@@ -38,7 +38,14 @@ def test_the_arguments_give_the_same_fleet(shape: FleetShape) -> None:
     given = dict(zip(words[::2], words[1::2], strict=True))
     again = with_set(FleetShape(windows=int(given["--windows"])), given["--set"])
     outer, revisions = Outer(given["--outer"]), int(given["--revisions"])
-    again = with_work(again, int(given["--lookahead"]), outer, Heads(given["--heads"]), revisions)
+    again = with_work(
+        again,
+        int(given["--lookahead"]),
+        outer,
+        Heads(given["--heads"]),
+        revisions,
+        int(given["--extended"]),
+    )
     assert narrowed(again, given["--only"], given.get("--without", "")) == shape
 
 
@@ -65,14 +72,16 @@ def test_each_seed_draws_one_set_and_all_are_drawn() -> None:
     assert ways == set(product((0, 1), ("mean", "nesterov"), (1, 2)))
     assert {one.heads for one in drawn} == set(Heads)
     assert {one.reconcile for one in drawn if one.lookahead} == {*RECONCILE}
+    assert {one.extended for one in drawn} == {0, 1}
 
 
 def test_what_is_given_is_not_drawn() -> None:
-    shape = with_work(FleetShape(drawn=frozenset(Drawn)), 1, Outer.NESTEROV, Heads.IN_STEPS, 2)
+    shape = with_work(FleetShape(drawn=frozenset(Drawn)), 1, Outer.NESTEROV, Heads.IN_STEPS, 2, 1)
     for seed in range(20):
         one = shape.of_seed(seed)
         assert (one.lookahead, one.outer.name, one.revisions) == (1, "nesterov", 2)
         assert one.heads is Heads.IN_STEPS
+        assert one.extended == 1
 
 
 def test_a_shape_that_is_given_is_not_drawn() -> None:

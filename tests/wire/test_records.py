@@ -7,13 +7,16 @@ from hypothesis import strategies as st
 
 from p2pd.core.decision import Record
 from p2pd.core.encoding import encode
-from p2pd.core.genesis import Genesis, SignedGenesis
+from p2pd.core.genesis import Endorsement, Genesis, SignedGenesis
+from p2pd.core.governance import SignedGovernance
 from p2pd.core.ids import NetworkId
 from p2pd.core.revision import SignedRevision
 from p2pd.errors import RemoteError
+from p2pd.wire.envelope import MAX_ENDORSEMENTS, load_choices
 from p2pd.wire.records import (
     dump_record,
     load_genesis,
+    load_governance,
     load_record,
     load_revision,
     seal_genesis,
@@ -25,6 +28,8 @@ from tests.core.builders import (
     GENESIS,
     SETTING,
     STRANGER,
+    choices,
+    extension,
     genesis,
     record,
     revision,
@@ -34,6 +39,7 @@ from tests.core.builders import (
 THREE = tuple(key(f"authority {n}") for n in range(3))
 SHARED = genesis(authority=tuple(one.key for one in THREE), threshold=2)
 REVISION = revision(SHARED)
+NETWORK = SETTING.genesis.network
 DECISION = running()
 
 
@@ -126,3 +132,37 @@ def test_i03_a_changed_genesis_or_revision_is_refused(data: st.DataObject) -> No
         changed[place] ^= data.draw(st.integers(1, 255))
         with pytest.raises(RemoteError):
             read(bytes(changed))
+
+
+def test_a_governance_record_is_taken_as_it_was_sealed() -> None:
+    for signers in ((), (AUTHORITY,), (AUTHORITY, STRANGER)):
+        signed = extension(signers=signers)
+        assert load_governance(encode(signed), NETWORK) == signed
+        assert len(signed.endorsements) == len(signers)
+
+
+def test_a_false_endorsement_is_found_alone_and_in_choices() -> None:
+    sound = extension()
+    (one,) = sound.endorsements
+    for false in (
+        SignedGovernance(sound.record, (Endorsement(one.key, bytes(64)),)),
+        SignedGovernance(replace(sound.record, number=2), sound.endorsements),
+        SignedGovernance(sound.record, (one, Endorsement(STRANGER.key, one.signature))),
+    ):
+        with pytest.raises(RemoteError, match="false signature on a governance record"):
+            load_governance(encode(false), NETWORK)
+        with pytest.raises(RemoteError, match="false signature on a governance record"):
+            load_choices(encode(choices(GENESIS, governance=(false,))), NETWORK)
+    assert load_choices(encode(choices(GENESIS, governance=(sound,))), NETWORK).governance == (
+        sound,
+    )
+
+
+def test_a_governance_record_of_another_network_or_with_too_many_endorsements_is_refused() -> None:
+    foreign = extension(network=NetworkId(bytes(32)))
+    with pytest.raises(RemoteError, match="of another network"):
+        load_governance(encode(foreign), NETWORK)
+    sound = extension()
+    many = SignedGovernance(sound.record, sound.endorsements * (MAX_ENDORSEMENTS + 1))
+    with pytest.raises(RemoteError, match="257 endorsements, the limit is 256"):
+        load_governance(encode(many), NETWORK)

@@ -27,7 +27,7 @@ def build(
     by_id = {vote.id: vote for vote in objections if _has_grounds(vote)}
     grounds = tuple(by_id[key] for key in sorted(by_id))
     kind, cohort = ChoiceKind.IDLE, window.candidates(frozenset())
-    if window.state is not PlanState.IDLE:
+    if window.state is PlanState.RUNNING:
         kind = ChoiceKind.WINDOW
         # Counted on a cohort that is not larger than the one proposed: what may be dropped grows with it.
         cohort = window.candidates(objected(grounds, members, len(cohort)))
@@ -42,6 +42,7 @@ def build(
         _judgeable(previous, reductions),
         window.evidence_held(),
         grounds,
+        window.governance(),
     )
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from p2pd.core.decision import Decision, Record
+from p2pd.core.governance import SignedGovernance
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId
 from p2pd.core.signed import Signed
 from p2pd.core.voting.events import PeerHeard
@@ -24,6 +25,13 @@ class Adopted:
     """The chain has moved on, by this validator's doing or by catching up."""
 
     decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class RecordHeld:
+    """A governance record that is stored here: endorsed, and next in the log as this node knows it."""
+
+    signed: SignedGovernance
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +69,7 @@ class ChoicesFetched:
 Event = (
     ObjectSeen
     | Adopted
+    | RecordHeld
     | PeerHeard
     | Fetched
     | Inspected

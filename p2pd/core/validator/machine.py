@@ -10,6 +10,7 @@ from typing import Any, assert_never
 from p2pd.core.decision import Decision, PlanState, Record
 from p2pd.core.derive import UNDECIDED, merge_job
 from p2pd.core.encoding import encode
+from p2pd.core.governance import SignedGovernance
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId, UpdateId, peer_id, short
 from p2pd.core.leases import find_lease
 from p2pd.core.messages import Choices, Reduction, Report, Update
@@ -32,6 +33,7 @@ from p2pd.core.validator.events import (
     MergeDone,
     ObjectSeen,
     Publish,
+    RecordHeld,
     Remember,
     remember_once,
 )
@@ -66,6 +68,8 @@ class Validator:
     decided: Certificate | None = field(init=False, default=None)
     reductions: dict[tuple[int, PeerId], Signed[Reduction]] = field(default_factory=dict)
     reported: ArtifactId | None = None
+    records: dict[int, SignedGovernance] = field(default_factory=dict)
+    """Of the governance log, by number: those that the chain has not taken."""
     bodies: dict[DecisionId, bytes] = field(default_factory=dict)
     """The choices behind values that others derived: here they must derive to the same."""
     inbox: deque[voting.Event] = field(default_factory=deque)
@@ -83,7 +87,7 @@ class Validator:
             self._start(choices)  # what it is bound to it must hold, pinned, and serve
         return self._flush()
 
-    def handle(self, event: Event, now_s: float) -> list[Effect]:
+    def handle(self, event: Event, now_s: float) -> list[Effect]:  # noqa: C901, PLR0912 - one arm an event
         self.now_s = now_s
         match event:
             case ObjectSeen(signed=signed):
@@ -94,6 +98,9 @@ class Validator:
                 self._enter(decision, None)
                 if not self.settled:
                     self._vote(voting.Resumed())
+            case RecordHeld(signed=record):
+                self.records[record.record.number] = record
+                self.window.add_record(record, now_s)
             case voting.PeerHeard():
                 self._vote(event)
             case Fetched(artifact=artifact, here=here):
@@ -148,6 +155,10 @@ class Validator:
         last = self.window if self.entered else None
         self.window = Window.after(last, setting, previous, self.now_s)
         self.entered = True
+        taken = previous.state.governed.log.number
+        self.records = {number: one for number, one in self.records.items() if number > taken}
+        for record in self.records.values():
+            self.window.add_record(record, self.now_s)
         for evidence in late:
             self.out += accuse(self.seat, self.window, evidence, self.now_s)
         self.desk = Desk(
