@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 import trio
 
+from p2pd.cli.reading import open_chain
 from p2pd.config.fleet import load_fleet
 from p2pd.core.shards import Split
 from p2pd.daemon.processes import status_of
+from p2pd.io.keys import load_key
 from p2pd.io.lock import holder_of
 from p2pd.io.shard_directory import open_directory
+from p2pd.wire.records import load_record
 from tests.cli.commands import p2pd
 from tests.end_to_end import commands
 
@@ -91,14 +94,29 @@ def held(node: Path, split: Split) -> list[int]:
     return [number for number, name in enumerate(names) if (node / "blobs" / name).exists()]
 
 
+def dealt(directory: Path, name: str) -> list[int]:
+    """Microshards of all leases that a node was given, by certified plans; here a microshard is a file."""
+    node = directory / "fleet" / "nodes" / name
+    peer, found = load_key(node / "key").peer, set[int]()
+    with open_chain(directory / "genesis.cbor", node, "r") as chain:
+        network = chain.setting.genesis.network
+        for _, data in chain.records():
+            lease = load_record(data, network).decision.state.plan.lease_of(peer)
+            found.update(() if lease is None else lease.shards)
+    return sorted(found)
+
+
 def test_a_lease_brings_its_data_from_the_node_that_has_them(directory: Path) -> None:
     found(directory)
     assert commands.p2pd("fleet", "up", directory / "fleet.toml").code == 0
     nodes = directory / "fleet" / "nodes"
-    trio.run(until_finished, nodes / "trainer1")
+    for name in ("trainer1", "trainer2"):
+        trio.run(until_finished, nodes / name)
     train, valid = open_directory(directory / "set").shards.splits
-    leased = [held(nodes / name, train) for name in ("trainer1", "trainer2")]
-    assert all(2 <= len(files) < len(train.sizes) / 2 for files in leased)
+    for name in ("trainer1", "trainer2"):
+        files = held(nodes / name, train)
+        assert set(files) <= set(dealt(directory, name))
+        assert 2 <= len(files) < len(train.sizes) / 2
     assert [held(nodes / name, valid) for name in ("trainer1", "trainer2", "seed")] == [[]] * 3
     assert held(nodes / "validator", train) == held(nodes / "seed", train) == []
     assert len(held(nodes / "validator", valid)) == len(valid.sizes)
