@@ -14,7 +14,7 @@ from typing import BinaryIO
 from p2pd.core.samples import SAMPLE_BYTES_MOST, dump_sample
 from p2pd.core.shards import CLASSES_MOST
 from p2pd.errors import UsageError
-from p2pd.io.durable import open_file, read_most, storing
+from p2pd.io.durable import is_directory, open_file, read_most, storing
 from p2pd.io.shard_writer import Source
 
 LINES = ".jsonl"
@@ -55,15 +55,14 @@ def _directory(root: Path) -> Source:
 
 def _shown(directory: Path) -> list[Path]:
     """What lies in a directory, by name; what begins with a dot is not meant."""
-    return sorted(
-        (path for path in directory.iterdir() if not path.name.startswith(".")),
-        key=lambda path: path.name,
-    )
+    with storing(directory):
+        found = [path for path in directory.iterdir() if not path.name.startswith(".")]
+    return sorted(found, key=lambda path: path.name)
 
 
 def _below(directory: Path) -> Iterator[Path]:
     for path in _shown(directory):
-        if path.is_dir() and not path.is_symlink():
+        if is_directory(path) and not path.is_symlink():
             yield from _below(path)
         else:
             yield path

@@ -29,6 +29,11 @@ COMMANDS = [
     ["run", "--role", "viewer", "--genesis", GENESIS, "--data-dir", f"{SHUT}/node"],
     ["run", "--role", "viewer", "--genesis", f"{SHUT}/g.cbor", "--data-dir", "node"],
     ["demo", "--dir", f"{SHUT}/demo"],
+    ["data", "check", f"{SHUT}/set"],
+    ["data", "shard", SHUT, "--out", "set"],
+    ["data", "shard", f"{SHUT}/lines.jsonl", "--out", "set"],
+    ["data", "shard", f"{SHUT}/a:b", "--out", "set"],
+    ["data", "shard", ".", "--out", f"{SHUT}/set"],
 ]
 
 
