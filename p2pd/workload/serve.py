@@ -18,7 +18,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from p2pd.core.encoding import decode, encode
-from p2pd.errors import OtherWorkloadError, WorkloadError
+from p2pd.errors import OtherWorkloadError, WorkloadError, printable
 from p2pd.subreaper import keep
 from p2pd.tensors.frames import read_frame, write_frame
 from p2pd.workload.contract import Cancelled
@@ -92,7 +92,7 @@ class Server:
             if not isinstance(error, WorkloadError) or error.__cause__ is not None:
                 show_traceback(error, self._files)  # the way through the user's code
             failure = Failure(
-                self._who(error) + failure_line(error, self._files),
+                self._said(error),
                 isinstance(error, OtherWorkloadError),
             )
             # A failed step may have spoilt all that the workload holds: it is built again, and goes on from
@@ -146,10 +146,12 @@ class Server:
         write_frame(self._answers, encode(answer))
         os._exit(1)
 
-    def _who(self, error: BaseException) -> str:
-        """Which of several workers failed, where the message does not say that itself."""
+    def _said(self, error: BaseException) -> str:
+        """Why a call failed; of several workers also which one."""
+        if isinstance(error, FellowError):
+            return printable(str(error))
         alone = self._session is None or self._session.workers == 1
-        return "" if alone or isinstance(error, FellowError) else "main worker failed: "
+        return ("" if alone else "main worker failed: ") + failure_line(error, self._files)
 
     def _close(self) -> None:
         if self._session is not None:

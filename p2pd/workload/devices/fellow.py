@@ -23,9 +23,17 @@ from p2pd.workload.contract import Cancelled
 from p2pd.workload.devices.crew import LinkLostError
 from p2pd.workload.devices.interfaces import bind_to
 from p2pd.workload.devices.messages import FellowBuild, FellowBuilt, FellowTrain, Hello
-from p2pd.workload.page import Page
+from p2pd.workload.page import Page, identity
 from p2pd.workload.places import data_in
-from p2pd.workload.protocol import LIMIT_BYTES, Answer, Call, Failure, Outcome, Request
+from p2pd.workload.protocol import (
+    DESCRIPTORS_LOST,
+    LIMIT_BYTES,
+    Answer,
+    Call,
+    Failure,
+    Outcome,
+    Request,
+)
 from p2pd.workload.source import failure_line, show_traceback, source_files
 
 if TYPE_CHECKING:
@@ -39,6 +47,8 @@ class FellowServer:
     def __init__(self, link: socket.socket, device: str, data: tuple[Path, ...]) -> None:
         """device and data: where the main worker does not say."""
         self._link, self._device, self._data = link, device, data
+        self._identity = identity(link.fileno())
+        self._pid = os.getpid()
         self._session: ReplicaSession | None = None
         self._files: tuple[Path, ...] = ()
 
@@ -47,7 +57,16 @@ class FellowServer:
         with suppress(OSError):  # a reset connection is an end as any other
             while (data := read_frame(self._link.fileno(), LIMIT_BYTES)) is not None:
                 request = decode(Request, data, limit_bytes=LIMIT_BYTES)
-                write_frame(self._link.fileno(), encode(self._answer(request)))
+                answer = self._answer(request)
+                self._stay_ours()
+                write_frame(self._link.fileno(), encode(answer))
+
+    def _stay_ours(self) -> None:
+        """What the user's code has forked does not go on in here, nor what it has opened in place of the link."""
+        if os.getpid() != self._pid:
+            os._exit(0)
+        if identity(self._link.fileno()) != self._identity:
+            os._exit(DESCRIPTORS_LOST)
 
     def _answer(self, request: Request) -> Answer:
         try:
@@ -95,6 +114,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.path[:0] = options.path
     if options.link is not None:
         os.set_inheritable(options.link, False)  # what the user's code starts has no part in this
+        # Line by line into the main worker's log, as standard error goes anyway.
+        sys.stdout = os.fdopen(1, "w", 1, "utf-8", "backslashreplace", closefd=False)
         Page(options.page).begin(0)
         FellowServer(socket.socket(fileno=options.link), "", ()).run()
     elif options.main is not None:

@@ -9,6 +9,7 @@ import torch
 from p2pd.errors import WorkloadError
 from p2pd.workload import answers
 from p2pd.workload.contract import Lease
+from p2pd.workload.defaults import Defaults
 from p2pd.workload.devices.group import Meeting, met
 from p2pd.workload.devices.messages import FellowBuild, FellowBuilt, FellowTrain
 from p2pd.workload.devices.placement import strategy_of, use
@@ -35,7 +36,7 @@ class ReplicaSession:
         self._workload = build_workload(call.module, json.loads(call.config))
         if device:
             self._workload.place(device)
-        self._device = device
+        self._defaults = Defaults()
         self._train_samples = answers.described(self._workload)[0]
 
     def built(self) -> FellowBuilt:
@@ -53,8 +54,11 @@ class ReplicaSession:
             share(self._workload, group)
             samples = leased_samples(call.job, self._train_samples)
             lease = Lease(samples, call.job.progress.steps, call.job.seed, group.pause, group)
-            with leased(self._workload.pipeline, lease):
-                self._workload.train(lease)
+            try:
+                with leased(self._workload.pipeline, lease):
+                    self._workload.train(lease)
+            finally:
+                self._defaults.restore()
 
 
 def _store(call: FellowTrain, link: socket.socket) -> Store:

@@ -188,14 +188,25 @@ def torchrun(main: str, root: Path) -> list[str]:
     return [*launched, "-m", "p2pd.workload.devices.fellow", "--main", main, "--path", str(root)]
 
 
-def apart(*command: str) -> Callable[[Path], None]:
-    """Two workers train as one in a place of its own."""
+def small_shm(root: Path) -> None:
+    """A worker that wants more shared memory than there is: in a place of its own, where there is little."""
+    scene = crewed(root, places(2))
 
-    def check(root: Path) -> None:
-        inside = f"{' && '.join(command)} && exec {sys.executable} -m {LANE} --only two"
-        unshare = ["unshare", "--user", "--map-root-user"] if os.geteuid() else ["unshare"]
+    async def part() -> None:
+        await fails(scene, 11, r"^worker 1 failed: .*/dev/shm has .* free of 66 kB")
+
+    play(scene, part)
+    nothing_is_left(scene)
+
+
+def apart(check: str, kinds: tuple[str, ...], *commands: str) -> Callable[[Path], None]:
+    """Another check, in namespaces of its own."""
+
+    def outside(root: Path) -> None:
+        inside = f"{' && '.join(commands)} && exec {sys.executable} -m {LANE} --only {check}"
+        user = ["--user", "--map-root-user"] if os.geteuid() else []
         result = subprocess.run(
-            [*unshare, "--uts", "--net", "sh", "-c", inside],
+            ["unshare", *user, *kinds, "sh", "-c", inside],
             capture_output=True,
             text=True,
             check=False,
@@ -203,9 +214,11 @@ def apart(*command: str) -> Callable[[Path], None]:
         )
         assert result.returncode == 0, result.stdout + result.stderr
 
-    return check
+    return outside
 
 
+NAMELESS = "hostname no.such.name.invalid", "ip link set lo up"
+SMALL = ("mount -t tmpfs -o size=64k tmpfs /dev/shm",)  # over the machine's, which stays as it is
 CHECKS: dict[str, Callable[[Path], None]] = {
     "two": lambda root: as_one(root, 2),
     "four": lambda root: as_one(root, 4),
@@ -218,13 +231,16 @@ CHECKS: dict[str, Callable[[Path], None]] = {
     "at-once": at_once,
     "machines": machines,
     "network": killed_worker,
-    "nameless": apart("hostname no.such.name.invalid", "ip link set lo up"),
+    "nameless": apart("two", ("--uts", "--net"), *NAMELESS),
+    "shared": apart("small-shm", ("--mount",), *SMALL),
 }
+INNER: dict[str, Callable[[Path], None]] = {"small-shm": small_shm}
+"""Only inside of others."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make devices", description=__doc__)
-    parser.add_argument("--only", choices=CHECKS, action="append", help="these checks")
+    parser.add_argument("--only", choices=[*CHECKS, *INNER], action="append", help="these checks")
     wanted = parser.parse_args().only or list(CHECKS)
     print(f"on {'nccl' if GPUS > 1 else 'gloo'}, {GPUS} GPUs", flush=True)  # noqa: T201 - what it is for
     failed = 0
@@ -232,7 +248,7 @@ def main() -> int:
         started_s = monotonic()
         with tempfile.TemporaryDirectory() as directory:
             try:
-                CHECKS[name](Path(directory))
+                (CHECKS | INNER)[name](Path(directory))
                 word = "ok"
             except Exception:  # noqa: BLE001 - whatever it is, the others are checked as well
                 traceback.print_exc()
