@@ -50,8 +50,8 @@ class Update:
     samples: int
     steps: int
     took_ms: int = 0
-    """From the plan, or from when it was begun ahead, until it was trained; 0: not said. Moves the length of its
-    author's next lease, and nothing else."""
+    """What training took its worker; 0: not said. Moves the length of its author's next lease, and nothing else. Not
+    by the clock from plan to update: a restart between them must not change the id of an update."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.took_ms <= TOOK_MOST_MS:

@@ -14,11 +14,8 @@ class Task:
     base: ArtifactId
     plan: DecisionId | None
     """The decision that dealt it; None while it is only reserved."""
-    begun_s: float
     job: TrainJob
     base_here: bool = False
     data_here: bool = False
     started: bool = False
     result: TrainResult | None = None
-    took_s: float = 0.0
-    """From when it was begun until it was trained."""

@@ -333,8 +333,7 @@ class Trainer:
             remember=REMEMBERED if schedule.lookahead else 0,
             own=start.own if schedule.lookahead else 0,
         )
-        begun_s, data_here = self.now_s, revision.data.shard_set is None
-        return Task(height, shards, base, plan, begun_s, job, data_here=data_here)
+        return Task(height, shards, base, plan, job, data_here=revision.data.shard_set is None)
 
     def _on_trained(self, event: Trained) -> None:
         task = self.task
@@ -345,7 +344,7 @@ class Trainer:
             self._fail(task, event.why)
             return
         self.rest.went_well()
-        task.result, task.took_s = event.result, self.now_s - task.begun_s
+        task.result = event.result
         self._publish_if_ready()
         self._begin()
 
@@ -361,7 +360,7 @@ class Trainer:
             size_bytes=result.size_bytes,
             samples=result.samples,
             steps=result.steps,
-            took_ms=min(TOOK_MOST_MS, roughly(max(1, round(task.took_s * 1000)))),
+            took_ms=min(TOOK_MOST_MS, roughly(max(1, round(result.seconds * 1000)))),
         )
         self.out.append(Publish(self.sign("update", self.setting.scope(task.height), update)))
         self.undecided[task.height] = task.base

@@ -121,15 +121,16 @@ class SessionWorker:
 
     async def train(self, job: TrainJob) -> TrainResult:
         samples = len(job.shards) * job.shard_samples
-        await pause(samples * self.dice.uniform(*self.sample_s))
+        took_s = samples * self.dice.uniform(*self.sample_s)
+        await pause(took_s)
         if self.session is None:
             self.session = Session(self.build)
         base, output = await self.shelf.path(self.blobs, job.base), self.shelf.fresh()
         paths = map(os.fsencode, (base, output, self.own))
         done = self.session.train(TrainCall(job, *paths), _never)
         artifact = await self.shelf.adopt(self.blobs, output, done.manifest, job.owner)
-        size_bytes, seconds = done.manifest.size_bytes, done.duration_us / 1e6
-        return TrainResult(artifact, size_bytes, done.samples, done.steps, done.loss, seconds)
+        size_bytes = done.manifest.size_bytes
+        return TrainResult(artifact, size_bytes, done.samples, done.steps, done.loss, took_s)
 
     async def evaluate(self, job: EvaluateJob) -> Evaluation:
         await pause(self.dice.uniform(*EVALUATE_S))

@@ -191,7 +191,8 @@ class ScriptedWorker:
         return WorkloadInfo(SCHEMA, TRAIN_SAMPLES, VALIDATION_SAMPLES, "closeness", True, SOURCE)
 
     async def train(self, job: TrainJob) -> TrainResult:
-        await pause(self.dice.uniform(*self.train_s))
+        took_s = self.dice.uniform(*self.train_s)
+        await pause(took_s)
         if self.dice.random() < self.failures:
             raise WorkloadError("scripted failure in step 3")
         base = load_vector(self.blobs, job.base).values
@@ -213,7 +214,7 @@ class ScriptedWorker:
         artifact = await self.blobs.put(ArtifactKind.UPDATE, SCHEMA.id, payload, job.owner)
         samples = len(job.shards) * job.shard_samples
         steps = max(1, samples // 32)
-        return TrainResult(artifact, len(payload), samples, steps, _loss(nearer), 1.0)
+        return TrainResult(artifact, len(payload), samples, steps, _loss(nearer), took_s)
 
     async def evaluate(self, job: EvaluateJob) -> Evaluation:
         await pause(self.dice.uniform(0.05, 0.3))

@@ -86,7 +86,8 @@ def test_i07_it_trains_its_lease_from_the_base_at_the_certified_progress() -> No
 def test_what_it_trained_is_published_for_the_plan_that_dealt_the_lease() -> None:
     machine, train = at_work()
     effects = machine.handle(Trained(train.job, RESULT, ""), 5.0)
-    roughly_ms = 5120  # 5 s, to three binary digits
+    assert RESULT.seconds == 1.0
+    roughly_ms = 1024  # to three binary digits
     wanted = Update(FIRST.id, FIRST.head, RESULT.artifact, 100, 20, 2, took_ms=roughly_ms)
     assert said(effects) == [wanted]
 
