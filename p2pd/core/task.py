@@ -1,4 +1,4 @@
-"""One lease of a trainer on its way to an update. Seconds."""
+"""One lease of a trainer on its way to an update."""
 
 from dataclasses import dataclass
 
