@@ -1,5 +1,6 @@
 """Cases of restarts, on fleets of real daemons that train the digits."""
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -10,25 +11,37 @@ from p2pd.core.decision import Decision, Outcome
 from p2pd.core.work import MILLION
 from p2pd.io.ledger import SqliteLedger
 from p2pd.node.chronicle import Chronicle
-from tests.end_to_end.fleet_bench import Bench, Founded, build_digits, decisions, found, open_bench
+from tests.end_to_end.fleet_bench import (
+    SHARD_SAMPLES,
+    Bench,
+    Founded,
+    build_revision,
+    decisions,
+    found,
+    open_bench,
+)
 from tests.faults.stated.seen import Seen, traces
 
 STOPPED, ENDED = 10, 15
 """Heads."""
 NODES = {"validator1": "validator", "trainer1": "trainer", "trainer2": "trainer"}
 LOSS_APART_MOST = 0.01
+LEASE_SHARDS = 15
+CONFIG = json.dumps({"batch": LEASE_SHARDS * SHARD_SAMPLES, "lr": 0.2})
+"""A lease is one step, so that its shuffling, which follows from signed durations, makes no difference; what the
+optimizers keep makes all the more."""
 
 
 async def everything(directory: Path) -> Seen:
     """G2: kill -9 of all nodes after window 10, and windows 11 to 15 beside a run that was not disturbed."""
     seen = Seen()
     (directory / "built").mkdir()
-    built = await build_digits(directory / "built")
+    built = await build_revision(directory / "built", "p2pd.workloads.digits", config=CONFIG)
     schedule = replace(built.revision.schedule, end_heads=ENDED)
     built = replace(built, revision=replace(built.revision, schedule=schedule))
     steady = directory / "steady"
     steady.mkdir()
-    founded = found(steady, built, lease_shards=8)
+    founded = found(steady, built, lease_shards=LEASE_SHARDS)
     for name in NODES:
         founded.peer(name)  # makes its key
     shutil.copytree(steady, directory / "stopped")
@@ -55,8 +68,6 @@ async def everything(directory: Path) -> Seen:
     seen.note(
         f"loss of heads 11 to 15 apart by {100 * apart:.2f} %", right=apart <= LOSS_APART_MOST
     )
-    same = _heads(founded) == _heads(Founded(directory / "stopped", founded.setting))
-    seen.note("the same heads" if same else "other heads", right=True)
     return seen
 
 
@@ -70,10 +81,6 @@ async def _start(bench: Bench) -> None:
 def _promoted(founded: Founded) -> list[Decision]:
     chain = decisions(founded, "validator1")[1:]
     return [one for one in chain if one.header.outcome is Outcome.PROMOTED]
-
-
-def _heads(founded: Founded) -> list[bytes]:
-    return [one.head for one in _promoted(founded)]
 
 
 def _losses(founded: Founded) -> list[float]:
