@@ -21,6 +21,7 @@ from p2pd.errors import WorkloadError
 from p2pd.tensors.frames import read_frame, write_frame
 from p2pd.workload.contract import Cancelled
 from p2pd.workload.devices.crew import LinkLostError
+from p2pd.workload.devices.gathering import keep_alive
 from p2pd.workload.devices.interfaces import bind_to
 from p2pd.workload.devices.messages import FellowBuild, FellowBuilt, FellowTrain, Hello
 from p2pd.workload.page import Page, identity
@@ -73,8 +74,6 @@ class FellowServer:
             body = self._carry_out(request)
         except Cancelled:
             return Answer(request.number, Outcome.CANCELLED, b"")
-        except (SystemExit, KeyboardInterrupt):
-            raise
         except LinkLostError:
             return Answer(request.number, Outcome.LOST, b"")
         except BaseException as error:  # noqa: BLE001 - around the user's code, which may raise anything
@@ -94,7 +93,7 @@ class FellowServer:
 
     def _build(self, build: FellowBuild) -> FellowBuilt:
         self._files = source_files(build.call.module)
-        from p2pd.workload.devices.replica import ReplicaSession  # noqa: PLC0415 - as above
+        from p2pd.workload.devices.replica import ReplicaSession  # noqa: PLC0415 - torch takes seconds
 
         data = tuple(Path(os.fsdecode(place)) for place in build.data) or self._data
         with data_in(data):
@@ -126,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _serve_afar(options: Namespace, environment: Mapping[str, str]) -> None:
     """Until SIGTERM or SIGINT: torchrun sends them when one of its processes has ended."""
-    from p2pd.workload.devices.placement import gpu_of  # noqa: PLC0415 - torch takes seconds
+    from p2pd.workload.devices.placement import gpu_of  # noqa: PLC0415 - as above
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
@@ -136,6 +135,7 @@ def _serve_afar(options: Namespace, environment: Mapping[str, str]) -> None:
     pause = threading.Event()
     while True:
         with suppress(OSError), socket.create_connection((host.strip("[]"), int(port))) as link:
+            keep_alive(link)
             bind_to(link.getsockname()[0])
             write_frame(link.fileno(), encode(Hello(rank, device, socket.gethostname())))
             print(f"worker {rank} of the trainer at {options.main}", flush=True)  # noqa: T201

@@ -71,12 +71,12 @@ class Group:
         return self._met(values if self.rank == 0 else [0.0] * len(values))
 
     def share(self, tensors: Iterable[torch.Tensor]) -> None:
-        with _linked(), torch.no_grad():
-            for same in _alike(tensors):
-                flat = torch.cat([tensor.detach().reshape(-1) for tensor in same])
+        for same in _alike(tensors):
+            flat = torch.cat([tensor.detach().reshape(-1) for tensor in same])
+            with _linked():
                 distributed.broadcast(flat, 0)
-                if self.rank:
-                    _spread(flat, same)
+            if self.rank:
+                _spread(flat, same)
 
     def add(self, tensor: torch.Tensor) -> Callable[[], object]:
         with _linked():
@@ -111,10 +111,8 @@ def met(meeting: Meeting, strategy: Strategy, pause: Pause) -> Iterator[Group]:
             raise LinkLostError(str(error)) from error
         raise
     finally:
-        with suppress(
-            RuntimeError
-        ):  # of whom has gone; where it was never set up, there is nothing
-            if distributed.is_initialized():
+        if distributed.is_initialized():
+            with suppress(RuntimeError):  # of whom has gone
                 distributed.destroy_process_group()
 
 

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import warnings
 from pathlib import Path
 
 import torch
@@ -27,6 +28,8 @@ class ReplicaSession:
         """Raises WorkloadError, or whatever importing and building the user's code raises."""
         call = build.call
         torch.set_num_threads(call.threads)
+        # By strategy multi, schedulers step here and optimizers do not.
+        warnings.filterwarnings("ignore", message=r"Detected call of `lr_scheduler\.step\(\)`")
         if source_digest(call.module) != build.source:
             raise WorkloadError(
                 f"workload {call.module} has another source here than on the main worker's machine:"
