@@ -18,7 +18,7 @@ from pathlib import Path
 import trio
 
 from p2pd.lifeline import tied
-from tests.faults.stated import crowds, fleets, restarting, transfers, workloads
+from tests.faults.stated import crowds, fleets, restarting, starving, transfers, workloads
 from tests.faults.stated.seen import Seen
 
 LIMIT_S = 780.0
@@ -48,6 +48,7 @@ CASES = {
     "F1": Case("forks beside threads, 100 leases", workloads.forking),
     "G2": Case("all nodes killed after window 10", real(restarting.everything)),
     "F7": Case("bad workloads, on a /dev/shm of 1 MB", workloads.naughty, waits=True),
+    "F8": Case("more memory than a control group has", starving.starving),
     "C3": Case("a provider of 5 kB/s", transfers.slow_provider),
     "C1": Case("a provider of 100 MB killed at 50 %", transfers.death),
     "B1": Case("1 GiB to a reader of 2 MB/s", transfers.slow_reading),
