@@ -21,8 +21,8 @@ FORM = struct.Struct("=QQQ")
 TRACE_AT = 64
 TRACE_BYTES = 64 * 2**10
 """Of a traceback that are looked at."""
-THREAD = re.compile(r"^(?:Current thread|Thread) 0x([0-9a-f]+)", re.MULTILINE)
-FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
+THREAD = re.compile(r"^(?:Current thread|Thread) 0x([0-9a-f]{1,16})", re.MULTILINE)
+FRAME = re.compile(r'^  File "(.*)", line (\d{1,9}) in (.*)$', re.MULTILINE)
 LOADER = "/torch/utils/data/"
 GROUP = "/p2pd/workload/devices/group.py"
 

@@ -28,6 +28,7 @@ from p2pd.tensors.stepping import rebuild
 from p2pd.wire.envelope import load, load_choices
 from p2pd.wire.records import load_genesis, load_record, load_revision
 from p2pd.workload import protocol
+from p2pd.workload.devices import messages
 from tests.core.builders import SETTING
 from tests.core.strategies import KINDS
 from tests.fuzz import seeds
@@ -37,7 +38,7 @@ from tests.fuzz.targets import Registry, Scratch
 REPLIES: tuple[Any, ...] = (
     calls.Call, calls.Answer, calls.MergeAnswer, protocol.Request, protocol.Answer, protocol.BuildCall,
     protocol.InitialCall, protocol.TrainCall, protocol.EvaluateCall, protocol.Done, protocol.Failure, Fork, InspectJob,
-    RebuildJob,
+    RebuildJob, protocol.Certified, messages.Hello, messages.FellowBuild, messages.FellowBuilt, messages.FellowTrain,
 )  # fmt: skip
 CONTROL_BYTES = 2**20
 PEERS = Registry()
@@ -66,9 +67,19 @@ def _tuples(value: Any) -> Any:
     "p2pd.io.math.rebuild",
     "p2pd.io.math._attempt",
     "p2pd.io.worker_child._carry_answers",
-    "p2pd.io.worker._parse",
+    "p2pd.io.worker.parse",
+    "p2pd.io.attached.attend",
+    "p2pd.script._carry_out",
+    "p2pd.script._receive",
+    "p2pd.script._train",
     "p2pd.workload.serve._carry_out",
     "p2pd.workload.serve._next",
+    "p2pd.workload.devices.crew.answer",
+    "p2pd.workload.devices.crew.answers",
+    "p2pd.workload.devices.fellow._carry_out",
+    "p2pd.workload.devices.fellow.run",
+    "p2pd.workload.devices.gathering._hello_of",
+    "p2pd.workload.devices.team.take",
 )
 def objects(data: bytes, scratch: Scratch) -> None:
     """As each kind: what fits none is refused by all."""

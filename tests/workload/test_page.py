@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from p2pd.workload.page import TRACE_AT, Frame, Page, identity, look, new_page
+from p2pd.workload.page import FORM, TRACE_AT, Frame, Page, identity, look, new_page
 
 
 @pytest.fixture
@@ -81,3 +81,13 @@ def test_nothing_is_written_to_a_file_that_was_opened_under_its_number(
     finally:
         os.close(taken)
     assert identity(taken) is None
+
+
+def test_a_line_number_of_any_length_is_looked_at() -> None:
+    """Python makes no integer of more than 4300 digits; the user's code may write what it likes."""
+    page = new_page()
+    os.pwrite(page, FORM.pack(1, 1, 7).ljust(TRACE_AT, b"\0"), 0)
+    trace = 'Current thread 0x7 (first):\n  File "/a.py", line ' + "9" * 5000 + " in f\n"
+    os.pwrite(page, trace.encode(), TRACE_AT)
+    assert look(page).frames == ()
+    os.close(page)
