@@ -63,6 +63,9 @@ convergence: setup  ## fleets beside central training, MNIST in the directory MN
 devices: setup  ## several workers of one trainer, on GPUs or the CPU, that go well and wrong: some minutes
 	$(PY) -m tests.workload.devices.lane
 
+utilisation: setup  ## how busy devices are behind 100 ms and 20 Mbit/s: six minutes, root or unshare -r
+	$(PY) -m scripts.utilisation
+
 soak: setup  ## memory over 100,000 requests on one connection: some minutes
 	$(PY) -m p2pd.cli bench soak
 
@@ -76,4 +79,4 @@ SECONDS = 20
 fuzz: .venv/fuzz  ## coverage-guided fuzzing of all that reads bytes: SECONDS=20 for each target
 	$(PY) -m tests.fuzz.lane --seconds $(SECONDS)
 
-.PHONY: fleet setup demo test check format sim breaks crash search hostile cases devices soak fuzz convergence
+.PHONY: fleet setup demo test check format sim breaks crash search hostile cases devices soak fuzz convergence utilisation

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from p2pd.cli.output import AsJson, say_json
+from p2pd.cli.output import AsJson, say, say_json
 from p2pd.cli.status import ANSWER_S, data_dir_of
 from p2pd.io.control import ask
 
@@ -26,4 +26,4 @@ def command(
     if in_json:
         say_json(answer)
     else:
-        pass
+        say(f"the trainer rests: {answer['paused']}" if answer["paused"] else "the trainer works")
