@@ -172,6 +172,9 @@ def extend(  # noqa: PLR0913 - one parameter per option
     end_epochs: Annotated[
         int | None, typer.Option(metavar="N", help="It ends after N epochs in all; 0: never.")
     ] = None,
+    target: Annotated[
+        float | None, typer.Option(metavar="METRIC", help="It ends with a head as good as this.")
+    ] = None,
     data_dir: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Data directory of a node that takes it.")
     ] = None,
@@ -193,7 +196,7 @@ def extend(  # noqa: PLR0913 - one parameter per option
     else:
         revision = read_revision(record, network)
         with open_chain(genesis, data_dir, revision.id.hex()) as chain:
-            made = make_extension(chain, Wish(end_heads, end_epochs))
+            made = make_extension(chain, Wish(end_heads, end_epochs, target))
     signers = [read_signer(path) for path in authority or ()]
     signed = endorse(network, made, signers)
     if out is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from p2pd.cli.inputs import read_input
 from p2pd.cli.lineage import record_at
 from p2pd.cli.reading import Chain
+from p2pd.core.canary import reaches
 from p2pd.core.encoding import encode
 from p2pd.core.genesis import Genesis
 from p2pd.core.governance import (
@@ -16,7 +17,9 @@ from p2pd.core.governance import (
     Governed,
     SignedGovernance,
 )
+from p2pd.core.revision import Revision
 from p2pd.core.wording import counted
+from p2pd.core.work import LOSS_MAX, MILLION
 from p2pd.errors import RemoteError, StoreError, UsageError
 from p2pd.io.control import ask
 from p2pd.io.durable import write_durably
@@ -32,6 +35,17 @@ class Wish:
 
     end_heads: int | None
     end_epochs: int | None
+    target: float | None = None
+    """Of the metric."""
+
+    @property
+    def goal(self) -> int | None:
+        """In millionths. Raises UsageError: it is no number that a metric can be."""
+        if self.target is None:
+            return None
+        if not abs(self.target) * MILLION <= LOSS_MAX:
+            raise UsageError(f"--target {self.target:g}: name a number that a metric can be")
+        return round(self.target * MILLION)
 
 
 def make_extension(chain: Chain, wish: Wish) -> GovernanceRecord:
@@ -42,11 +56,12 @@ def make_extension(chain: Chain, wish: Wish) -> GovernanceRecord:
     """
     governed = record_at(chain, chain.last_height()).decision.state.governed
     _check_later(governed, wish)
+    _check_target(chain.setting.revision, governed, wish.goal)
     place = max(chain.log_place(), governed.log, key=lambda place: place.number)
     try:
-        action = Extend(chain.setting.revision.id, wish.end_heads, wish.end_epochs)
+        action = Extend(chain.setting.revision.id, wish.end_heads, wish.end_epochs, wish.goal)
     except ValueError as error:
-        raise UsageError(f"{error}: name --end-heads or --end-epochs") from error
+        raise UsageError(f"{error}: name --end-heads, --end-epochs or --target") from error
     network = chain.setting.genesis.network
     return GovernanceRecord(network, place.number + 1, place.record, ActionKind.EXTEND, action)
 
@@ -65,6 +80,20 @@ def _check_later(governed: Governed, wish: Wish) -> None:
             raise UsageError(
                 f"{flag} {given}: the end in force is {now}: name a later one, or 0 for never"
             )
+
+
+def _check_target(revision: Revision, governed: Governed, target: int | None) -> None:
+    now, higher = governed.ends.target, revision.workload.higher_is_better
+    if target is None:
+        if governed.reached:
+            raise UsageError("the target is reached, and ends this run: name another --target")
+        return
+    if now is None:
+        raise UsageError("--target: this run has no target: leave it out")
+    if reaches(now, target, higher_is_better=higher) >= 0:
+        raise UsageError(
+            f"--target: the target in force is {now / MILLION:g}: name one that is harder to reach"
+        )
 
 
 def read_extension(path: Path, genesis: Genesis) -> SignedGovernance:
@@ -120,6 +149,7 @@ def extension_json(signed: SignedGovernance, out: Path | None) -> dict[str, obje
         "revision": record.action.revision.hex(),
         "end_heads": record.action.end_heads,
         "end_epochs": record.action.end_epochs,
+        "target": None if record.action.target is None else record.action.target / MILLION,
         "endorsements": [one.key.hex() for one in signed.endorsements],
         "handed_over": out is None,
         "file": None if out is None else str(out),
@@ -133,6 +163,8 @@ def extension_lines(genesis: Genesis, signed: SignedGovernance, out: Path | None
         for end, what in ((action.end_heads, "head"), (action.end_epochs, "epoch"))
         if end is not None
     ]
+    if action.target is not None:
+        ends.append(f"with a metric of {action.target / MILLION:g}")
     lines = [
         f"extension  number {record.number} of the governance log, {record.id.hex()}",
         f"revision   {action.revision.hex()}",

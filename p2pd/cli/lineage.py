@@ -161,10 +161,15 @@ def detail(chain: Chain, height: int) -> dict[str, object]:
     }
 
 
-def _ends(governed: Governed) -> dict[str, int]:
+def _ends(governed: Governed) -> dict[str, int | float | None]:
     """In force after the decision, with the number of the last governance record that the chain has taken."""
     ends = governed.ends
-    return {"heads": ends.heads, "epochs": ends.epochs, "governance": governed.log.number}
+    return {
+        "heads": ends.heads,
+        "epochs": ends.epochs,
+        "target": None if ends.target is None else ends.target / MILLION,
+        "governance": governed.log.number,
+    }
 
 
 def _cohort(chain: Chain, decision: Decision) -> list[dict[str, object]]:

@@ -10,7 +10,7 @@ from p2pd.core.wording import counted
 from p2pd.errors import UsageError
 from p2pd.sim.breaks import Break
 from p2pd.sim.replay import arguments, narrowed, with_set, with_work
-from p2pd.sim.shape import REVISIONS_MOST, Drawn, Heads, Outer
+from p2pd.sim.shape import REVISIONS_MOST, Drawn, Heads, Outer, RunEnds
 from p2pd.sim.suite import (
     FaultSet,
     FleetShape,
@@ -75,13 +75,11 @@ Revisions = Annotated[
         min=1, max=REVISIONS_MOST, metavar="N", help="Otherwise each seed draws how many."
     ),
 ]
-Extended = Annotated[
-    int | None,
+Ends = Annotated[
+    RunEnds | None,
     typer.Option(
-        min=0,
-        max=1,
-        metavar="0|1",
-        help="1: every run ends halfway, and is extended; otherwise each seed draws it.",
+        metavar="NAME",
+        help="Of every run: heads, extended (and halfway at first), target; otherwise drawn.",
     ),
 ]
 
@@ -118,7 +116,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     ] = None,
     heads: OfHeads = None,
     revisions: Revisions = None,
-    extended: Extended = None,
+    ends: Ends = None,
     sharded: Annotated[
         bool, typer.Option("--sharded", help="The data of every revision come with its leases.")
     ] = False,
@@ -138,7 +136,7 @@ def command(  # noqa: PLR0913 - one parameter per option
     shape = FleetShape(windows=windows, faults=faults, drawn=frozenset(Drawn), sharded=sharded)
     if validators is not None:
         shape = with_set(shape, validators)
-    shape = with_work(shape, lookahead, outer, heads, revisions, extended)
+    shape = with_work(shape, lookahead, outer, heads, revisions, ends)
     shape = narrowed(shape, only, without)
     if broken is not None:
         shape = shape.attacked(_named(broken))

@@ -25,6 +25,11 @@ def regression(new: Evaluation, old: Evaluation) -> int:
     return (mean - noise) * MILLION // scale
 
 
+def reaches(metric: int, target: int, *, higher_is_better: bool) -> int:
+    """By how much, millionths; negative where it does not."""
+    return metric - target if higher_is_better else target - metric
+
+
 def judge(new: Evaluation, base: Evaluation, best: Evaluation | None, canary: Canary) -> int:
     """1 accept, 0 unsure, -1 reject: a head that cannot be evaluated is rejected."""
     if not new.finite or not new.private:

@@ -45,6 +45,8 @@ def check_choices(setting: Setting, previous: Decision, choices: Choices) -> Non
     wakes = state is PlanState.FINISHED and kind is ChoiceKind.IDLE and choices.governance
     if state is not wanted and not wakes:
         raise RemoteError(f"{kind.name} proposed while the plan is {state.name}")
+    if kind is ChoiceKind.REACHED:
+        _check_target(previous, choices)
     members = setting.members(previous.state.suspended)
     _check_cohort(setting, previous, choices, members)
     _check_presence(setting, previous, choices)
@@ -124,6 +126,13 @@ def _check_accusations(
         if liar is None or liar in known:
             raise RemoteError("evidence that shows nothing, or nothing new")
     _ascending([accusation(item).signer for item in choices.evidence], "evidence")
+
+
+def _check_target(previous: Decision, choices: Choices) -> None:
+    if previous.state.governed.ends.target is None:
+        raise RemoteError("the run has no target to reach")
+    if choices.cohort or choices.presence or choices.reductions or choices.grounds:
+        raise RemoteError("what ends a run decides nothing else")
 
 
 def _check_governance(setting: Setting, previous: Decision, choices: Choices) -> None:

@@ -109,7 +109,7 @@ def deal(state: State, revision: Revision, table: Table) -> State:
     roster = _seated(seed, table.present, carried, waited)[: revision.schedule.max_roster]
     state = _release(state, carried, keep=roster)
     state = _next_epoch_if_done(state, revision, busy=any(peer in carried for peer in roster))
-    finished = state.governed.ends.reached(state.progress)
+    finished = state.governed.over(state.progress)
     if finished or not roster:
         kept = {peer: carried[peer] for peer in roster if peer in carried}
         state = _give_up_late(_release(state, kept, keep=()), in_vain=False)

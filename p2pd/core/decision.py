@@ -20,6 +20,7 @@ class Outcome(IntEnum):
     EMPTY = 3
     UNDECIDED = 4
     BLOCKED = 5
+    FINISHED = 6
 
     @property
     def text(self) -> str:

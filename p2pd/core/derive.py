@@ -84,7 +84,7 @@ def genesis_decision(setting: Setting) -> Decision:
         merge=None,
         governed=Governed(
             beginning(setting.genesis.network),
-            Ends(revision.schedule.end_heads, revision.schedule.end_epochs),
+            Ends.of(revision),
         ),
         plan=Plan(0, PlanState.IDLE, revision.head, bytes(32), (), ()),
     )
@@ -149,9 +149,12 @@ def derive(
         return _undecided(setting, previous, encoded)
     job = merge_job(setting, previous, choices.cohort)
     outcome = _outcome(choices.kind, job)
-    state = _state_after_window(setting, previous, choices, job, merged, outcome)
+    if outcome is Outcome.FINISHED:
+        state = _state_at_target(previous)
+    else:
+        state = _state_after_window(setting, previous, choices, job, merged, outcome)
     state = _suspend(setting, state, choices.evidence)
-    governed = state.governed.after(choices.governance, setting.revision.id)
+    governed = state.governed.after(choices.governance, setting.revision)
     state = replace(state, governed=governed)
     suspended = frozenset(state.suspended)
     offers = [b for b in choices.presence if b.signer not in suspended]
@@ -178,8 +181,8 @@ def _earlier(setting: Setting, previous: Decision, base: ArtifactId) -> tuple[Ar
 
 
 def _outcome(kind: ChoiceKind, job: MergeJob | None) -> Outcome:
-    if kind is ChoiceKind.IDLE:
-        return Outcome.IDLE
+    if kind in (ChoiceKind.IDLE, ChoiceKind.REACHED):
+        return Outcome.IDLE if kind is ChoiceKind.IDLE else Outcome.FINISHED
     if job is None:
         return Outcome.EMPTY
     return Outcome.BLOCKED if kind is ChoiceKind.BLOCKED else Outcome.PROMOTED
@@ -201,6 +204,12 @@ def _undecided(setting: Setting, previous: Decision, encoded: bytes) -> Decision
     )
     state = deal(state, setting.revision, table)
     return _decision(setting, previous, Outcome.UNDECIDED, encoded, None, state)
+
+
+def _state_at_target(previous: Decision) -> State:
+    """The window is void: nobody is to blame that it was begun."""
+    state = take_back(previous.state, frozenset(), in_vain=False)
+    return replace(state, merge=None, governed=replace(state.governed, reached=True))
 
 
 def _state_after_window(

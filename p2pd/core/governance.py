@@ -5,14 +5,15 @@ chain from the decision that includes it. So far one thing can be said: that a r
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from typing import NewType
+from typing import NewType, Self
 
 from p2pd.core.encoding import encode
 from p2pd.core.genesis import Endorsement, Genesis
 from p2pd.core.ids import ID_BYTES, NetworkId, RevisionId, digest
+from p2pd.core.revision import Revision
 from p2pd.core.work import Progress
 from p2pd.errors import RemoteError
 
@@ -37,11 +38,15 @@ class Extend:
     end_heads: int | None
     """As in its schedule, 0 for never; None: as it is."""
     end_epochs: int | None
+    target: int | None = None
+    """Of the metric, millionths; None: as it is."""
 
     def __post_init__(self) -> None:
         given = [end for end in (self.end_heads, self.end_epochs) if end is not None]
-        if not given or not all(0 <= end <= NUMBER_MOST for end in given):
-            raise ValueError("an extension has an end, of heads or of epochs")
+        if not given and self.target is None:
+            raise ValueError("an extension has an end: of heads, of epochs, or a target")
+        if not all(0 <= end <= NUMBER_MOST for end in (*given, abs(self.target or 0))):
+            raise ValueError(f"an end is a number from 0 to {NUMBER_MOST}")
         if len(self.revision) != ID_BYTES:
             raise ValueError("an extension names a revision")
 
@@ -115,6 +120,13 @@ class Ends:
 
     heads: int
     epochs: int
+    target: int | None = None
+    """Of the metric, millionths; None for never."""
+
+    @classmethod
+    def of(cls, revision: Revision) -> Self:
+        schedule = revision.schedule
+        return cls(schedule.end_heads, schedule.end_epochs, schedule.target)
 
     def reached(self, progress: Progress) -> bool:
         return bool(
@@ -122,8 +134,11 @@ class Ends:
             or (self.epochs and progress.epoch >= self.epochs)
         )
 
-    def extended(self, by: Extend) -> "Ends":
-        return Ends(_later(self.heads, by.end_heads), _later(self.epochs, by.end_epochs))
+    def extended(self, by: Extend, *, higher_is_better: bool) -> "Ends":
+        target = self.target
+        if target is not None and by.target is not None:
+            target = (max if higher_is_better else min)(target, by.target)
+        return Ends(_later(self.heads, by.end_heads), _later(self.epochs, by.end_epochs), target)
 
 
 def _later(now: int, given: int | None) -> int:
@@ -138,12 +153,19 @@ class Governed:
 
     log: LogPlace
     ends: Ends
+    reached: bool = False
+    """A decision found that the head reaches the target in force."""
 
-    def after(self, taken: Iterable[SignedGovernance], revision: RevisionId) -> "Governed":
+    def over(self, progress: Progress) -> bool:
+        return self.reached or self.ends.reached(progress)
+
+    def after(self, taken: Iterable[SignedGovernance], revision: Revision) -> "Governed":
         """Of records that were checked to be the next ones; those of other revisions are only counted."""
-        governed = self
+        governed, higher = self, revision.workload.higher_is_better
         for signed in taken:
-            action = signed.record.action
-            ends = governed.ends.extended(action) if action.revision == revision else governed.ends
-            governed = replace(governed, log=signed.place, ends=ends)
+            action, ends = signed.record.action, governed.ends
+            if action.revision == revision.id:
+                ends = ends.extended(action, higher_is_better=higher)
+            reached = governed.reached and ends.target == governed.ends.target
+            governed = Governed(signed.place, ends, reached)
         return governed

@@ -123,6 +123,8 @@ class ChoiceKind(IntEnum):
     """The merge regressed on the canaries of validators of weight a: keep the head."""
     UNDECIDED = 4
     """The fall-back that every validator derives alike."""
+    REACHED = 5
+    """The head that the window starts from reaches the target: keep it, the run is over."""
 
 
 @dataclass(frozen=True, slots=True)

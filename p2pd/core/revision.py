@@ -10,7 +10,15 @@ from p2pd.core.encoding import encode
 from p2pd.core.genesis import Endorsement, is_name
 from p2pd.core.ids import ID_BYTES, ArtifactId, DecisionId, NetworkId, RevisionId, digest, short
 from p2pd.core.reconcile import RECONCILE
-from p2pd.core.work import COUNT_MAX, MILLION, MergeRule, OuterRule, Schema, state_parts
+from p2pd.core.work import (
+    COUNT_MAX,
+    LOSS_MAX,
+    MILLION,
+    MergeRule,
+    OuterRule,
+    Schema,
+    state_parts,
+)
 from p2pd.errors import LocalError
 
 DATA_KINDS = ("indexed", "generated", "sharded", "custom")
@@ -96,6 +104,10 @@ class Schedule:
     reconcile: str = "rebase"
     """With lookahead, what the lease after the next head starts from. rebase: the head and the trainer's own steps
     that are not decided yet. replace: the head alone. root_ema: a mean of the head and the trainer's own weights."""
+    target: int | None = None
+    """The run ends with the first head whose metric, in millionths, is as good as this; None for never."""
+    target_band: int = 1000
+    """Millionths: so near to the target a validator goes along with either. At least twice the run-to-run spread."""
     start_steps: int = 0
     """Nominal steps that were made before the genesis head: schedulers go on from there."""
     own_weight: int = MILLION // 2
@@ -120,6 +132,10 @@ class Schedule:
             raise ValueError("end_heads and end_epochs must not be negative")
         if not 0 < self.own_weight < MILLION:
             raise ValueError("own_weight must be above 0 and below 1")
+        if abs(self.target or 0) > LOSS_MAX or not 0 <= self.target_band <= LOSS_MAX:
+            raise ValueError(
+                "target must be a number that a metric can be, target_band not negative"
+            )
         if not 0 <= self.start_steps <= COUNT_MAX:
             raise ValueError(f"start_steps must be from 0 to {COUNT_MAX}")
 

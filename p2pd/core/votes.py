@@ -33,7 +33,9 @@ class ReasonKind(IntEnum):
     """The artifact regresses on my samples."""
     SLOW = 6
     IGNORED = 7
-    """I held evidence against this validator long before I closed."""
+    """I held evidence against this validator, or this governance record, long before I closed."""
+    TARGET = 8
+    """I judge otherwise whether this head reaches the target."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,8 @@ class Window:
     """Since when it is held at this height."""
     records: dict[int, tuple[SignedGovernance, float]] = field(default_factory=dict)
     """Governance records by number, with since when they are held at this height."""
+    target_s: float | None = None
+    """Since when this validator knows that the head reaches the target: the window is over."""
     woken_s: float | None = None
     """Since when an idle height has held a wake."""
     mostly_delivered_s: float | None = None
@@ -220,6 +222,8 @@ class Window:
             wakes_s = self._wakes_s()
             return None if wakes_s is None else wakes_s + schedule.settle_ms / 1000
         due_s = [self.opened_s + schedule.deadline_ms / 1000]
+        if self.target_s is not None:
+            due_s.append(self.target_s)
         if self.mostly_delivered_s is not None:
             due_s.append(self.opened_s + 1.5 * (self.mostly_delivered_s - self.opened_s))
         leases_s = [self._settled_s(lease.peer) for lease in self.previous.state.plan.roster]

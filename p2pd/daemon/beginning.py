@@ -56,7 +56,10 @@ def check_head(beginning: Beginning, head: ArtifactId, evaluation: Evaluation) -
 
 
 def settings_of(revision: Revision) -> dict[str, Mapping[str, object]]:
-    """The settings by which a revision was published, as a file would give them; but for its name."""
+    """The settings by which a revision was published, as a file would give them; but for its name and its target.
+
+    A target that was reached would end the next run as it begins.
+    """
     schedule, merge, outer, canary = (
         revision.schedule, revision.merge, revision.outer, revision.canary,
     )  # fmt: skip
@@ -80,6 +83,7 @@ def settings_of(revision: Revision) -> dict[str, Mapping[str, object]]:
             "lookahead": schedule.lookahead,
             "reconcile": schedule.reconcile,
             "own_weight": schedule.own_weight / MILLION,
+            "target_band": schedule.target_band / MILLION,
             "start_steps": schedule.start_steps,
         },
         "update": {"codec": revision.codec, "head_codec": revision.head_codec},

@@ -93,6 +93,10 @@ class ScheduleSettings:
     root_ema (a mean of the head and of their own weights)."""
     own_weight: float = 0.5
     """root_ema: the share of a trainer's own weights in that mean, above 0 and below 1."""
+    target: float = 0.0
+    """The run ends with the first head whose metric is as good as this; 0 for never."""
+    target_band: float = 0.001
+    """So near to the target a validator goes along with either; at least twice what the metric varies on one head."""
     start_steps: int = 0
     """Nominal steps made before the first head: learning-rate schedulers go on from there."""
 
@@ -370,6 +374,8 @@ def _parts(request: PublishRequest) -> tuple[Schedule, MergeRule, OuterRule, Can
                 lookahead=times.lookahead,
                 reconcile=times.reconcile,
                 own_weight=round(times.own_weight * MILLION),
+                target=round(times.target * MILLION) or None,
+                target_band=round(times.target_band * MILLION),
                 start_steps=times.start_steps,
             ),
             MergeRule(merge.rule, round(merge.clip * MILLION), round(merge.trim * MILLION)),

@@ -239,6 +239,7 @@ def _revision(node: Node, lane: Lane, decisions: tuple[DecisionInfo, ...]) -> Re
         samples=state.progress.samples,
         end_heads=state.governed.ends.heads,
         end_epochs=state.governed.ends.epochs,
+        target=_figure(state.governed.ends.target),
         origin=revision.origin.text if revision.origin else "",
         deadline_s=schedule.deadline_ms / 1000,
         closes_in_s=schedule.deadline_ms / 1000 - elapsed_s if running else None,
@@ -258,6 +259,10 @@ def _revision(node: Node, lane: Lane, decisions: tuple[DecisionInfo, ...]) -> Re
         ),
         training=_training(node, lane, elapsed_s, role.activity),
     )
+
+
+def _figure(millionths: int | None) -> float | None:
+    return None if millionths is None else millionths / MILLION
 
 
 def _voting(lane: Lane, view: View) -> VotingInfo:

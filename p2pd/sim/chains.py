@@ -23,7 +23,7 @@ from p2pd.sim.breaking import setting_of
 from p2pd.sim.checkers import Checkers
 from p2pd.sim.liveness import Pulse
 from p2pd.sim.lives import TWIN, Life
-from p2pd.sim.shape import FleetShape
+from p2pd.sim.shape import FleetShape, RunEnds
 from p2pd.sim.signing import SimSigner
 from p2pd.sim.watched import WatchedLane
 from p2pd.wire.records import seal_revision
@@ -49,6 +49,8 @@ def revision_of(seed: int, shape: FleetShape, genesis: Genesis, number: int) -> 
             settle_ms=1000,
             check_limit_ms=15_000,
             end_heads=shape.end_of(number),
+            target=scripted.END_METRIC if shape.ends is RunEnds.TARGET else None,
+            target_band=scripted.END_BAND,
             end_epochs=0,
             lookahead=shape.lookahead,
             reconcile=shape.reconcile,
@@ -99,10 +101,10 @@ class Chain:
         return {name: lane.decision for name, lane in lanes.items() if lane is not None}
 
     def is_over(self, lives: Mapping[str, Life], heads: int) -> bool:
-        """Every node stands on the same last decision, after so many heads at least."""
+        """Every node stands on the same last decision, after so many heads at least, or at the target."""
         tips = self.tips(lives)
         return len({tip.id for tip in tips.values()}) == 1 and all(
-            name in tips and tips[name].state.progress.heads >= heads for name in self.names
+            name in tips and _is_done(tips[name], heads) for name in self.names
         )
 
     def took(self, number: int) -> bool:
@@ -127,3 +129,7 @@ class Chain:
 
     def end(self, lives: Mapping[str, Life]) -> None:
         self.checkers.on_end(self.tips(lives), stalled="" if self.over else self.pulse.stalled)
+
+
+def _is_done(tip: Decision, heads: int) -> bool:
+    return tip.state.progress.heads >= heads or tip.state.governed.reached

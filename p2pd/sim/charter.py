@@ -1,4 +1,5 @@
-"""What decisions take of the governance log: only what the authority signed, in order, and what honest validators hold.
+"""When runs end. What decisions take of the governance log: only what the authority signed, in order, and what honest
+validators hold; and that a target is reached only where they measured it.
 
 Ends in force are counted here anew, from the records themselves.
 """
@@ -6,12 +7,13 @@ Ends in force are counted here anew, from the records themselves.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from p2pd.core.decision import Decision, Outcome
+from p2pd.core.decision import Decision, Outcome, PlanState
 from p2pd.core.derive import Setting
 from p2pd.core.encoding import decode
 from p2pd.core.governance import RecordId, SignedGovernance
-from p2pd.core.ids import PeerId, peer_id
-from p2pd.core.messages import Choices
+from p2pd.core.ids import ArtifactId, PeerId, peer_id
+from p2pd.core.messages import Choices, Report
+from p2pd.core.signed import Signed
 from p2pd.wire.signatures import verify
 
 Fail = Callable[[str, int, str], None]
@@ -28,6 +30,10 @@ class Charter:
     numbers: dict[RecordId, int] = field(default_factory=dict)
     taken: int = 0
     """Number of the last record that a decision took."""
+    metrics: dict[ArtifactId, dict[PeerId, int]] = field(default_factory=dict)
+    """What honest validators measured of heads, and reported."""
+    refused: int = 0
+    """Decisions in a row that go on from a head which all honest validators find beyond the target."""
     waited: dict[RecordId, int] = field(default_factory=dict)
     """Decisions since all honest validators hold it, those aside that can take none."""
 
@@ -35,6 +41,33 @@ class Charter:
         """Called when a validator is told of a record that its node has stored."""
         self.numbers[signed.record.id] = signed.record.number
         self.held.setdefault(signed.record.id, {}).setdefault(peer, height)
+
+    def on_reported(self, report: Signed[Report]) -> None:
+        """Called with each report of an honest validator."""
+        measured = self.metrics.setdefault(report.content.head, {})
+        measured[report.signer] = report.content.metric
+
+    def is_at_target(self, previous: Decision) -> bool:
+        """Whether some honest validator found that the head reaches it, and so waits for no more of the window."""
+        target = previous.state.governed.ends.target
+        found = self.metrics.get(previous.head, {}).values()
+        return target is not None and any(metric >= target for metric in found)
+
+    def _check_target(self, previous: Decision, decision: Decision) -> None:
+        target, schedule = previous.state.governed.ends.target, self.setting.revision.schedule
+        found = self.metrics.get(previous.head, {})
+        height, finished = decision.height, decision.header.outcome is Outcome.FINISHED
+        if target is None or previous.state.plan.state is not PlanState.RUNNING:
+            return
+        if finished and found and max(found.values()) <= target - schedule.target_band:
+            self.fail("target", height, f"the run ends with a metric of {max(found.values())}")
+        honest = {peer_id(seat.key) for seat in self.setting.genesis.validators} & self.names.keys()
+        reached = honest <= found.keys() and min(found.values()) >= target + schedule.target_band
+        undecided = decision.header.outcome is Outcome.UNDECIDED
+        self.refused = self.refused + (not undecided) if reached and not finished else 0
+        if self.refused > len(self.setting.genesis.validators):
+            what = f"{self.refused} decisions go on from a head that reaches the target"
+            self.fail("target", height, what)
 
     def on_decision(self, previous: Decision, decision: Decision) -> None:
         """Called once with each decision of the lineage."""
@@ -53,6 +86,7 @@ class Charter:
             self.fail("governance", height, f"it ends after {after.heads} heads, not {heads}")
         if decision.header.outcome is not Outcome.UNDECIDED:
             self._check_waiting(height)
+        self._check_target(previous, decision)
 
     def _check(self, signed: SignedGovernance, height: int) -> None:
         genesis, record = self.setting.genesis, signed.record

@@ -114,7 +114,9 @@ class Checkers:
             what = f"{signed.kind} of round {content.round}, step {int(step)}, contradicts another"
             self.fail("I10", height, what)
         self.witness.on_sent(signed)
-        self.windows.on_sent(signed)
+        previous = self.chain.get(height - 1)
+        if previous is None or not self.charter.is_at_target(previous):
+            self.windows.on_sent(signed)
 
     def on_heard(self, name: str, signed: Signed[Any], *, held: bool) -> None:
         """Called with each object that came to an honest validator; held: it belongs to the open height."""

@@ -38,7 +38,7 @@ from p2pd.sim.lying_validators import tongue_of
 from p2pd.sim.lying_workers import worker_tongue_of
 from p2pd.sim.network import MemoryNetwork
 from p2pd.sim.run import run_seeded
-from p2pd.sim.shape import FAULTS_END_S, FleetShape
+from p2pd.sim.shape import FAULTS_END_S, FleetShape, RunEnds
 from p2pd.sim.sharded import ShardedSubject
 from p2pd.sim.signing import SimSigner
 from p2pd.sim.store import MemoryLedger
@@ -264,7 +264,7 @@ class SimFleet:
         faults = [fault for fault in self.faults if self._strikes(fault)]
         self.nursery.start_soon(apply_faults, faults, self.world)
         last_s = max((fault.until_s for fault in faults), default=0.0)
-        if self.shape.extended:
+        if self.shape.ends is RunEnds.EXTENDED:
             self._extend()
         if self.shape.new_term_s:
             self.nursery.start_soon(self._begin_term, self.shape.new_term_s)

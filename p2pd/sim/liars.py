@@ -75,6 +75,10 @@ class Lie(Enum):
     """It leaves a trainer out."""
     SUPPRESS = "suppress"
     """It keeps what the authority says to itself, and out of its proposals."""
+    CLAIM = "claim"
+    """It proposes that the head reaches the target, whatever it is worth."""
+    DENY = "deny"
+    """It proposes to train on, however good the head is."""
     UNFETCHABLE = "unfetchable"
     """It proposes updates that nobody can fetch."""
     HOARD = "hoard"
@@ -144,6 +148,8 @@ VALIDATORS_LIES = (
     Lie.WITHHOLD,
     Lie.CENSOR,
     Lie.SUPPRESS,
+    Lie.CLAIM,
+    Lie.DENY,
     Lie.UNFETCHABLE,
     Lie.HOARD,
     Lie.BABBLE,

@@ -29,6 +29,8 @@ REWORDINGS = {
     Lie.FORGE: misproposing.with_forgeries,
     Lie.CENSOR: misproposing.without_a_trainer,
     Lie.SUPPRESS: misproposing.without_the_authority,
+    Lie.CLAIM: misproposing.claiming_the_target,
+    Lie.DENY: misproposing.denying_the_target,
     Lie.UNFETCHABLE: misproposing.with_the_unfetchable,
 }
 

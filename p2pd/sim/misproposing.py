@@ -96,6 +96,21 @@ def with_forgeries(choices: Choices, scene: Scene) -> Choices:
     )
 
 
+def claiming_the_target(choices: Choices, scene: Scene) -> Choices:
+    """Whatever the head is worth."""
+    state = scene.previous.state
+    if state.plan.state is not PlanState.RUNNING or state.governed.ends.target is None:
+        return choices
+    return Choices(ChoiceKind.REACHED, (), (), (), choices.evidence, (), choices.governance)
+
+
+def denying_the_target(choices: Choices, scene: Scene) -> Choices:
+    """However good the head is, a window more."""
+    if choices.kind is not ChoiceKind.REACHED:
+        return choices
+    return replace(choices, kind=ChoiceKind.WINDOW)
+
+
 def without_the_authority(choices: Choices, scene: Scene) -> Choices:
     """As if nothing had been heard of it."""
     return replace(choices, governance=())

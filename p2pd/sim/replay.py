@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from p2pd.core.voting.thresholds import Thresholds
 from p2pd.errors import UsageError
-from p2pd.sim.shape import PLAIN_MEAN, Drawn, FleetShape, Heads, Outer
+from p2pd.sim.shape import PLAIN_MEAN, Drawn, FleetShape, Heads, Outer, RunEnds
 
 
 def arguments(shape: FleetShape, seed: int) -> str:
@@ -21,7 +21,7 @@ def arguments(shape: FleetShape, seed: int) -> str:
             (Drawn.OUTER, shape.outer.name, PLAIN_MEAN.name),
             (Drawn.HEADS, shape.heads.value, Heads.AS_MERGED.value),
             (Drawn.REVISIONS, shape.revisions, 1),
-            (Drawn.EXTENDED, shape.extended, 0),
+            (Drawn.ENDS, shape.ends.value, RunEnds.HEADS.value),
         )
         # Where a defence is off nothing is drawn.
         if what not in shape.drawn and (shape.broken is None or value != usual)
@@ -65,7 +65,7 @@ def with_work(
     outer: Outer | None,
     heads: Heads | None,
     revisions: int | None,
-    extended: int | None,
+    ends: RunEnds | None,
 ) -> FleetShape:
     """What is not None is the same in every seed."""
     if lookahead is not None:
@@ -76,8 +76,8 @@ def with_work(
         shape = replace(_given(shape, Drawn.HEADS), heads=heads)
     if revisions is not None:
         shape = replace(_given(shape, Drawn.REVISIONS), revisions=revisions)
-    if extended is not None:
-        shape = replace(_given(shape, Drawn.EXTENDED), extended=extended)
+    if ends is not None:
+        shape = replace(_given(shape, Drawn.ENDS), ends=ends)
     return shape
 
 

@@ -36,6 +36,17 @@ class Heads(Enum):
     IN_STEPS = "int8"
 
 
+class RunEnds(Enum):
+    """How runs come to their end."""
+
+    HEADS = "heads"
+    """After as many as there are windows."""
+    EXTENDED = "extended"
+    """After half of them; then the authority has them go on."""
+    TARGET = "target"
+    """With a head that is good enough, if one comes in time."""
+
+
 class Drawn(Enum):
     """What each seed may draw of a fleet by itself."""
 
@@ -44,11 +55,11 @@ class Drawn(Enum):
     OUTER = "outer"
     HEADS = "heads"
     REVISIONS = "revisions"
-    EXTENDED = "extended"
+    ENDS = "ends"
 
 
 LOOKAHEAD_SHARE, NESTEROV_SHARE, TWO_REVISIONS_SHARE = 0.25, 0.25, 0.15
-STEPS_SHARE, EXTENDED_SHARE = 0.25, 0.25
+STEPS_SHARE, EXTENDED_SHARE, TARGET_SHARE = 0.25, 0.25, 0.2
 REVISIONS_MOST = 2
 
 
@@ -98,8 +109,7 @@ class FleetShape:
     """The data come with the leases, from the seed and from each other."""
     revisions: int = 1
     """Two: validators and the seed serve both, each worker one of them."""
-    extended: int = 0
-    """1: each revision ends halfway, and its authority has it go on."""
+    ends: RunEnds = RunEnds.HEADS
     liars: tuple[tuple[str, Lie], ...] = ()
     """Names of nodes, and what each does wrong."""
     doubts: float = 0.0
@@ -188,7 +198,7 @@ class FleetShape:
     def end_of(self, revision: int) -> int:
         """After how many heads a revision says that it ends."""
         windows = self.windows_of(revision)
-        return max(1, windows // 2) if self.extended else windows
+        return max(1, windows // 2) if self.ends is RunEnds.EXTENDED else windows
 
     def names(self) -> tuple[str, ...]:
         return (
@@ -204,7 +214,7 @@ def _with_work(shape: FleetShape, seed: int) -> FleetShape:
     dice = Random(f"{seed}/work")
     ahead, nesterov, two = (dice.random() for _ in range(3))
     reconcile = dice.choice(RECONCILE)
-    steps, extended = dice.random(), dice.random()
+    steps, ends = dice.random(), dice.random()
     drawn, shape = shape.drawn, replace(shape, drawn=shape.drawn & {Drawn.SET})
     if Drawn.LOOKAHEAD in drawn:
         shape = replace(shape, lookahead=int(ahead < LOOKAHEAD_SHARE), reconcile=reconcile)
@@ -216,8 +226,9 @@ def _with_work(shape: FleetShape, seed: int) -> FleetShape:
         shape = replace(shape, heads=heads)
     if Drawn.REVISIONS in drawn:
         shape = replace(shape, revisions=2 if two < TWO_REVISIONS_SHARE else 1)
-    if Drawn.EXTENDED in drawn:
-        shape = replace(shape, extended=int(extended < EXTENDED_SHARE))
+    if Drawn.ENDS in drawn:
+        late = RunEnds.TARGET if ends < EXTENDED_SHARE + TARGET_SHARE else RunEnds.HEADS
+        shape = replace(shape, ends=RunEnds.EXTENDED if ends < EXTENDED_SHARE else late)
     return shape
 
 

@@ -12,7 +12,7 @@ from p2pd.core.derive import Setting
 from p2pd.core.encoding import decode
 from p2pd.core.governance import SignedGovernance
 from p2pd.core.ids import PeerId
-from p2pd.core.messages import Choices
+from p2pd.core.messages import Choices, Report
 from p2pd.core.signed import Signed
 from p2pd.core.talk import Holdings
 from p2pd.core.voting.events import Defence
@@ -93,11 +93,13 @@ class WatchedLane(Lane):
         self.told = self.decision.height
         self.checkers.on_opened(self.name, self.decision)
 
-    async def publish(self, signed: Signed[object]) -> None:
+    async def publish(self, signed: Signed[Any]) -> None:
         if signed.kind in ("vote", "proposal"):
             self.checkers.on_sent(signed)
             if self._in_memory(signed):
                 self.checkers.on_sending(self.name, signed, self.stored_votes() or b"")
+        elif isinstance(signed.content, Report) and signed.signer in self.checkers.names:
+            self.checkers.charter.on_reported(signed)
         await Lane.publish(self, signed)
         if signed.kind == "vote":
             self.voted()

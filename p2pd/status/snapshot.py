@@ -163,6 +163,8 @@ class RevisionInfo:
     end_heads: int = 0
     """After so many promoted heads the run ends, as is in force now; 0 for never."""
     end_epochs: int = 0
+    target: float | None = None
+    """Of the metric; None where the run ends by none."""
     origin: str = ""
     """Of whose certified head its first one is, in words; empty for none."""
     deadline_s: float = 0.0

@@ -174,6 +174,8 @@ def _curve(revision: RevisionInfo, columns: int) -> Text:
     curve.append(f"{revision.metric} ", style=DIM)
     curve.append(figure(metrics[-1]), style="bold green")
     last = f"   best {figure(best)}"
+    if revision.target is not None:
+        last += f"   target {figure(revision.target)}"
     room = columns - curve.cell_len - len(last) - len("   000000  000000")
     drawn = spark(metrics, max(SPARK_LEAST, room))
     curve.append(f"   {figure(drawn.low)} ", style=DIM)

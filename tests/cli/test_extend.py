@@ -1,5 +1,6 @@
 """`p2pd experiment extend`: what it signs, and what it refuses. That a node takes it is in tests/end_to_end."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -66,11 +67,13 @@ def keep(chain: Built, data: bytes) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ([], "an extension has an end, of heads or of epochs: name --end-heads or --end-epochs"),
+        ([], "an extension has an end: of heads, of epochs, or a target: name --end-heads"),
         (["--end-heads", 50], "--end-heads 50: the end in force is 50: name a later one"),
         (["--end-heads", 3], "--end-heads 3: the end in force is 50"),
-        (["--end-heads", -1], "an extension has an end"),
+        (["--end-heads", -1], "an end is a number from 0"),
         (["--end-epochs", 3], "--end-epochs 3: this run has no such end: leave it out"),
+        (["--target", 0.9], "--target: this run has no target: leave it out"),
+        (["--target", "nan"], "--target nan: name a number that a metric can be"),
         (["--end-heads", 60], "no node is running in"),
     ],
 )
@@ -111,3 +114,17 @@ def test_a_damaged_file_or_log_is_said(chain: Built, tmp_path: Path) -> None:
     keep(chain, b"nonsense")
     ran = extend(chain, "--end-heads", 60)
     assert (ran.code, "governance record 1 is damaged" in ran.err) == (1, True)
+
+
+def test_a_target_is_moved_away_only(tmp_path: Path) -> None:
+    chain = build_chain(tmp_path, schedule=replace(ENDING, target=900_000))
+    write_key(tmp_path / "key", AUTHORITY.seed)
+    signed = seal_revision(chain.setting.revision, (AUTHORITY,))
+    (tmp_path / "r1.revision.cbor").write_bytes(encode(signed))
+    lower = extend(chain, "--target", 0.8)
+    assert (lower.code, "the target in force is 0.9: name one that is harder" in lower.err) == (
+        2,
+        True,
+    )
+    ran = extend(chain, "--target", 0.95, "--out", tmp_path / "file", "--json")
+    assert (ran.json["target"], ran.json["end_heads"]) == (0.95, None)

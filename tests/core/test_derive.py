@@ -146,6 +146,7 @@ def test_an_idle_height_deals_to_whoever_came() -> None:
     assert Outcome.IDLE.text == "kept(idle)"
     assert {one.text for one in Outcome} == {
         "promoted", "kept(idle)", "kept(empty)", "kept(undecided)", "kept(blocked-by-canary)",
+        "kept(finished)",
     }  # fmt: skip
 
 

@@ -1,10 +1,11 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from p2pd.core.checking import check_choices
-from p2pd.core.decision import Decision, PlanState
-from p2pd.core.derive import Setting
+from p2pd.core.decision import Decision, Outcome, PlanState
+from p2pd.core.derive import UNDECIDED, Setting, genesis_decision
 from p2pd.core.genesis import Endorsement
 from p2pd.core.governance import (
     RECORDS_PER_DECISION,
@@ -16,8 +17,8 @@ from p2pd.core.governance import (
     check_endorsed,
 )
 from p2pd.core.ids import RevisionId
-from p2pd.core.messages import ChoiceKind, Choices
-from p2pd.core.work import Progress
+from p2pd.core.messages import Candidate, ChoiceKind, Choices
+from p2pd.core.work import FULL, Progress, Verdict
 from p2pd.errors import RemoteError
 from tests.cli.chains import key
 from tests.core.builders import (
@@ -61,8 +62,26 @@ def finished() -> tuple[Setting, Decision]:
     ],
 )
 def test_ends_are_raised_and_never_lowered(given: Extend, after: Ends) -> None:
-    assert Ends(5, 3).extended(given) == after
-    assert Ends(0, 0).extended(given) == Ends(0, 0)
+    assert Ends(5, 3).extended(given, higher_is_better=True) == after
+    assert Ends(0, 0).extended(given, higher_is_better=True) == Ends(0, 0)
+
+
+@pytest.mark.parametrize(
+    ("higher", "given", "after"), [(True, 9, 9), (True, 2, 5), (False, 2, 2), (False, 9, 5)]
+)
+def test_a_target_moves_away_only(higher: bool, given: int, after: int) -> None:
+    wish = Extend(OTHER, None, None, given)
+    assert Ends(0, 0, 5).extended(wish, higher_is_better=higher) == Ends(0, 0, after)
+    assert Ends(0, 0).extended(wish, higher_is_better=higher) == Ends(0, 0)
+
+
+def test_a_later_target_is_not_reached_yet_and_another_end_changes_nothing_of_that() -> None:
+    there = Governed(beginning(NETWORK), Ends(9, 0, 700_000), reached=True)
+    assert there.over(GENESIS.state.progress)
+    raised = extension(end_heads=None, target=800_000)
+    assert not there.after((raised,), SETTING.revision).reached
+    for other in (extension(end_heads=20), extension(end_heads=None, target=600_000)):
+        assert there.after((other,), SETTING.revision).reached
 
 
 def test_a_run_without_an_end_reaches_none() -> None:
@@ -75,7 +94,7 @@ def test_a_run_without_an_end_reaches_none() -> None:
 
 @pytest.mark.parametrize("ends", [(None, None), (-1, None), (None, 2**60)])
 def test_an_extension_has_an_end(ends: tuple[int | None, int | None]) -> None:
-    with pytest.raises(ValueError, match="an extension has an end"):
+    with pytest.raises(ValueError, match=r"an extension has an end|an end is a number"):
         Extend(OTHER, *ends)
 
 
@@ -88,9 +107,9 @@ def test_records_of_other_revisions_are_counted_and_change_nothing() -> None:
     first = extension(revision=OTHER)
     second = extension(first.place)
     before = Governed(beginning(NETWORK), Ends(5, 0))
-    after = before.after((first,), SETTING.revision.id)
+    after = before.after((first,), SETTING.revision)
     assert after == Governed(first.place, Ends(5, 0))
-    assert after.after((second,), SETTING.revision.id) == Governed(second.place, Ends(9, 0))
+    assert after.after((second,), SETTING.revision) == Governed(second.place, Ends(9, 0))
 
 
 def shared(*signers: int) -> SignedGovernance:
@@ -198,3 +217,52 @@ def test_a_running_window_takes_a_record_beside_its_cohort() -> None:
 def test_the_ends_in_force_begin_as_the_revision_has_them() -> None:
     setting = setting_of(end_heads=3, end_epochs=2)
     assert running(1, 0, setting).state.governed == Governed(beginning(NETWORK), Ends(3, 2))
+
+
+def at_target(**changes: Any) -> tuple[Setting, Decision, Choices]:
+    setting = setting_of(target=700_000)
+    dealt = running(2, 0, setting)
+    return setting, dealt, choices(dealt, kind=ChoiceKind.REACHED, **changes)
+
+
+def test_a_run_whose_head_reaches_the_target_is_over_and_keeps_that_head() -> None:
+    setting, dealt, chosen = at_target()
+    check_choices(setting, dealt, chosen)
+    over = follow(dealt, chosen, setting)
+    assert over.header.outcome is Outcome.FINISHED
+    assert over.header.outcome.text == "kept(finished)"
+    assert over.head == dealt.head
+    assert over.state.plan.state is PlanState.FINISHED
+    assert over.state.progress.heads == dealt.state.progress.heads
+    leased = {shard for lease in dealt.state.plan.roster for shard in lease.shards}
+    assert {one.shard for one in over.state.returned} == leased
+    assert all(one.times == 0 for one in over.state.returned), "nobody is to blame"
+    assert over.state.standing == dealt.state.standing
+    assert follow(over, UNDECIDED, setting).state.plan.state is PlanState.FINISHED
+
+
+def test_a_later_target_has_it_go_on() -> None:
+    setting, dealt, chosen = at_target()
+    over = follow(dealt, chosen, setting)
+    record = extension(setting=setting, end_heads=None, target=800_000)
+    woken = follow(over, choices(over, governance=(record,)), setting)
+    assert woken.state.plan.state is PlanState.IDLE
+    assert woken.state.governed == Governed(record.place, Ends(0, 0, 800_000))
+
+
+def test_what_ends_a_run_decides_nothing_else_and_only_where_there_is_a_target() -> None:
+    setting, dealt, chosen = at_target()
+    plain = running(2)
+    assert (
+        refused(plain, choices(plain, kind=ChoiceKind.REACHED)) == "the run has no target to reach"
+    )
+    for more in (
+        {"cohort": (Candidate(update(dealt, TRAINERS[0], setting), Verdict.ACCEPTED, FULL),)},
+        {"presence": tuple(all_present(dealt, 1, setting=setting))},
+    ):
+        assert (
+            refused(dealt, replace(chosen, **more), setting)
+            == "what ends a run decides nothing else"
+        )
+    idle = genesis_decision(setting)
+    assert "REACHED proposed while the plan is IDLE" in refused(idle, chosen, setting)

@@ -6,8 +6,8 @@ import pytest
 from p2pd.core.artifact import ArtifactKind
 from p2pd.core.codecs import outer_schema, update_schema
 from p2pd.core.encoding import encode
-from p2pd.core.ids import ArtifactId, NetworkId
-from p2pd.core.revision import MAX_PLAN_SHARDS, Canary, DataSpec, Schedule
+from p2pd.core.ids import ArtifactId, DecisionId, NetworkId, RevisionId
+from p2pd.core.revision import MAX_PLAN_SHARDS, Canary, DataSpec, Origin, Schedule
 from p2pd.core.work import MergeRule, OuterRule, Schema, TensorSpec
 from p2pd.errors import LocalError
 from tests.core.builders import SETTING
@@ -186,6 +186,7 @@ def test_everything_in_a_revision_is_in_its_id() -> None:
         "outer": OuterRule("nesterov", 700_000, 900_000),
         "codec": "int8",
         "head_codec": "int8",
+        "origin": Origin(RevisionId(b"r" * 32), 7, DecisionId(b"d" * 32)),
     }
     assert changes.keys() == {field.name for field in fields(SOUND)}
     ids = {replace(SOUND, **{name: value}).id for name, value in changes.items()} | {SOUND.id}
@@ -201,3 +202,20 @@ def test_heads_are_as_merged_or_in_steps_that_are_certified_with_what_they_lose(
     for one in stepped:
         assert one.schema_of(ArtifactKind.STEP) == update_schema(one.schema, "int8")
         assert one.schema_of(ArtifactKind.OUTER) == outer_schema(one.schema, one.state_parts)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"target": 2**60}, {"target_band": -1}, {"start_steps": -1}, {"start_steps": 2**50}]
+)
+def test_a_target_or_a_start_that_is_none_is_refused(changes: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=r"target must be|start_steps must be"):
+        schedule(**changes)
+
+
+def test_an_origin_is_a_decision_of_a_revision() -> None:
+    for revision, height in ((b"r" * 31, 1), (b"r" * 32, -1)):
+        with pytest.raises(ValueError, match="an origin is a decision of a revision"):
+            Origin(RevisionId(revision), height, DecisionId(b"d" * 32))
+    assert Origin(RevisionId(b"\x0a" * 32), 7, DecisionId(b"d" * 32)).text == (
+        "height 7 of revision 0a0a0a0a0a"
+    )

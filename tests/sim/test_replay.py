@@ -11,7 +11,7 @@ from p2pd.errors import UsageError
 from p2pd.sim.breaks import Break
 from p2pd.sim.faults import FaultSet
 from p2pd.sim.replay import arguments, narrowed, with_set, with_work
-from p2pd.sim.shape import SETS, Drawn, FleetShape, Heads, Outer
+from p2pd.sim.shape import SETS, Drawn, FleetShape, Heads, Outer, RunEnds
 
 
 def test_the_arguments_name_all_that_is_left_of_a_fleet() -> None:
@@ -30,7 +30,8 @@ def test_the_arguments_name_all_that_is_left_of_a_fleet() -> None:
     FleetShape(windows=3, weights=(2, 1, 1), quorum=3, only=(), without=("trainer1",)),
     FleetShape(windows=3, validators=2, weights=(1, 1), quorum=2, only=(5, 6)),
     FleetShape(
-        windows=3, weights=(1, 1, 1), only=(), lookahead=1, revisions=2, outer=Outer.NESTEROV.rule, extended=1,
+        windows=3, weights=(1, 1, 1), only=(), lookahead=1, revisions=2, outer=Outer.NESTEROV.rule,
+        ends=RunEnds.EXTENDED,
     ),
 ])  # fmt: skip
 def test_the_arguments_give_the_same_fleet(shape: FleetShape) -> None:
@@ -44,7 +45,7 @@ def test_the_arguments_give_the_same_fleet(shape: FleetShape) -> None:
         outer,
         Heads(given["--heads"]),
         revisions,
-        int(given["--extended"]),
+        RunEnds(given["--ends"]),
     )
     assert narrowed(again, given["--only"], given.get("--without", "")) == shape
 
@@ -72,16 +73,18 @@ def test_each_seed_draws_one_set_and_all_are_drawn() -> None:
     assert ways == set(product((0, 1), ("mean", "nesterov"), (1, 2)))
     assert {one.heads for one in drawn} == set(Heads)
     assert {one.reconcile for one in drawn if one.lookahead} == {*RECONCILE}
-    assert {one.extended for one in drawn} == {0, 1}
+    assert {one.ends for one in drawn} == set(RunEnds)
 
 
 def test_what_is_given_is_not_drawn() -> None:
-    shape = with_work(FleetShape(drawn=frozenset(Drawn)), 1, Outer.NESTEROV, Heads.IN_STEPS, 2, 1)
+    shape = with_work(
+        FleetShape(drawn=frozenset(Drawn)), 1, Outer.NESTEROV, Heads.IN_STEPS, 2, RunEnds.TARGET
+    )
     for seed in range(20):
         one = shape.of_seed(seed)
         assert (one.lookahead, one.outer.name, one.revisions) == (1, "nesterov", 2)
         assert one.heads is Heads.IN_STEPS
-        assert one.extended == 1
+        assert one.ends is RunEnds.TARGET
 
 
 def test_a_shape_that_is_given_is_not_drawn() -> None:

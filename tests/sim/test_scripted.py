@@ -30,6 +30,7 @@ from p2pd.sim.run import run_seeded
 from p2pd.sim.scripted import (
     SCHEMA,
     SHARD_SAMPLES,
+    SPREAD,
     START,
     TARGET,
     TRAIN_SAMPLES,
@@ -96,7 +97,8 @@ def test_private_losses_are_of_the_same_samples_for_the_same_seed() -> None:
         one = await worker.evaluate(EvaluateJob(head, 5, 8))
         assert one == await worker.evaluate(EvaluateJob(head, 5, 8))
         other = await worker.evaluate(EvaluateJob(head, 6, 8))
-        assert (other.loss, other.metric) == (one.loss, one.metric)
+        assert other.loss == one.loss
+        assert abs(other.metric - one.metric) <= 2 * SPREAD
         assert other.private != one.private
 
     virtually(main)

@@ -26,6 +26,9 @@ def build(
     members = setting.members(previous.state.suspended)
     by_id = {vote.id: vote for vote in objections if _has_grounds(vote)}
     grounds = tuple(by_id[key] for key in sorted(by_id))
+    if window.target_s is not None:
+        evidence, records = window.evidence_held(), window.governance()
+        return Choices(ChoiceKind.REACHED, (), (), (), evidence, (), records)
     kind, cohort = ChoiceKind.IDLE, window.candidates(frozenset())
     if window.state is PlanState.RUNNING:
         kind = ChoiceKind.WINDOW

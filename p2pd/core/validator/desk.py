@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from p2pd.core.canary import judge
+from p2pd.core.canary import judge, reaches
 from p2pd.core.checking import blocked_by, check_choices, check_verdicts
 from p2pd.core.decision import Decision
 from p2pd.core.derive import Setting, derive, inputs_hash, merge_job
@@ -18,6 +18,8 @@ from p2pd.core.window import Entry, Fetch, Window
 from p2pd.core.work import Evaluation, Inspection, InspectJob, Merged, Verdict
 from p2pd.errors import RemoteError
 
+UNJUDGED = (ChoiceKind.UNDECIDED, ChoiceKind.IDLE)
+"""Choices that say nothing of the head that the window starts from."""
 OpenChoices = Callable[[bytes], Choices]
 """Decodes choices and verifies all that is nested in them; raises RemoteError."""
 
@@ -197,9 +199,31 @@ class Desk:
     def _judge(
         self, check: Check, merged: Merged | None, jobs: list[Job]
     ) -> tuple[list[Job], Checked | None]:
-        left_out: tuple[Reason, ...] = ()
-        if check.choices.kind is not ChoiceKind.UNDECIDED and self.closed_s is not None:
-            left_out = self.window.left_out(check.choices, self.closed_s)
+        """Of the head that the window starts from, then of what has come of the window."""
+        more, on_target = self._judge_target(check)
+        if on_target is None:
+            return jobs + more, None
+        if on_target < 0:
+            against = (Reason(ReasonKind.TARGET, self.previous.state.plan.base, 0),)
+            return jobs, self._answer(check, Judgement.REJECT, against, objective=True)
+        if check.choices.kind is not ChoiceKind.REACHED:
+            return self._judge_window(check, merged, jobs)
+        judgement = Judgement.ACCEPT if on_target else Judgement.UNSURE
+        left_out = self._left_out(check, ReasonKind.IGNORED)
+        if left_out:
+            judgement = Judgement.REJECT
+        return jobs, self._answer(check, judgement, left_out, objective=True)
+
+    def _left_out(self, check: Check, *kinds: ReasonKind) -> tuple[Reason, ...]:
+        if check.choices.kind is ChoiceKind.UNDECIDED or self.closed_s is None:
+            return ()
+        left_out = self.window.left_out(check.choices, self.closed_s)
+        return tuple(one for one in left_out if not kinds or one.kind in kinds)
+
+    def _judge_window(
+        self, check: Check, merged: Merged | None, jobs: list[Job]
+    ) -> tuple[list[Job], Checked | None]:
+        left_out = self._left_out(check)
         verdict = 1
         if merged is not None:
             more, canary = self.canary(merged.head)
@@ -229,6 +253,43 @@ class Desk:
         finite = [rival for rival in rivals if rival is not None and rival.finite]
         best = min(finite, key=lambda one: sum(one.private), default=None)
         return [], judge(new, old, best, self.setting.revision.canary)
+
+    def above_target(self) -> int | None:
+        """By how many millionths the head reaches the target; None where there is none, or it is not known."""
+        state, revision = self.previous.state, self.setting.revision
+        target, evaluation = state.governed.ends.target, self.evaluations.get(state.plan.base)
+        if target is None or evaluation is None or not evaluation.finite:
+            return None
+        higher = revision.workload.higher_is_better
+        return reaches(evaluation.metric, target, higher_is_better=higher)
+
+    def note_target(self, now_s: float) -> None:
+        """Whoever finds it reached waits for no more of this window."""
+        above = self.above_target()
+        if above is not None and above >= 0 and self.window.target_s is None:
+            self.window.target_s = now_s
+
+    def _on_target(self, kind: ChoiceKind) -> int | None:
+        """1 agrees with what is proposed, 0 unsure, -1 does not; None while the head is not evaluated."""
+        if self.previous.state.plan.base not in self.evaluations:
+            return None
+        above, band = self.above_target(), self.setting.revision.schedule.target_band
+        claimed = kind is ChoiceKind.REACHED
+        if above is None:
+            return 0
+        if abs(above) < band:
+            return 0
+        return 1 if claimed == (above >= 0) else -1
+
+    def _judge_target(self, check: Check) -> tuple[list[Job], int | None]:
+        """As canary. Only a claim waits for the evaluation: what else is proposed stands without."""
+        kind, base = check.choices.kind, self.previous.state.plan.base
+        if self.previous.state.governed.ends.target is None or kind in UNJUDGED:
+            return [], 1
+        verdict = self._on_target(kind)
+        if verdict is None and kind is not ChoiceKind.REACHED:
+            return [], 1
+        return ([] if verdict is not None else self._once(Evaluate(base))), verdict
 
     def _answer(
         self, check: Check, judgement: Judgement, reasons: tuple[Reason, ...], *, objective: bool

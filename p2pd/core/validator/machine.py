@@ -93,7 +93,7 @@ class Validator:
             case ObjectSeen(signed=signed):
                 self._on_object(signed)
             case Adopted(decision=decision):
-                self._compare(self._check_of(decision.choices), decision.id)
+                self._compare(self.desk.checks.get(decision.choices), decision.id)
                 self.settled = self.settled or not self.votes.listening
                 self._enter(decision, None)
                 if not self.settled:
@@ -338,9 +338,6 @@ class Validator:
         if answer is not None:
             self._vote(answer)
 
-    def _check_of(self, choices: bytes) -> Check | None:
-        return self.desk.checks.get(choices)
-
     def _compare(self, check: Check | None, certified: DecisionId) -> None:
         """The same choices that derive to another decision: this machine's arithmetic, or theirs, is wrong."""
         if check is None or check.decision is None or check.decision.id == certified:
@@ -352,6 +349,7 @@ class Validator:
 
     def _settle(self) -> None:
         """Whatever the last event made possible: closing, going on with checks, adopting."""
+        self.desk.note_target(self.now_s)
         closes_s = self.window.closes_s()
         if self.desk.closed_s is None and closes_s is not None and self.now_s >= closes_s:
             self._close()
@@ -394,7 +392,7 @@ class Validator:
         check = self.desk.derived.get(certificate.value)
         if check is None or check.decision is None:
             body = self.bodies.get(certificate.value)
-            self._compare(self._check_of(body) if body else None, certificate.value)
+            self._compare(self.desk.checks.get(body) if body else None, certificate.value)
             return
         self.decided = None
         self.out.append(Adopt(Record(check.decision, certificate)))
