@@ -1,4 +1,4 @@
-"""A real network whose trainer has two workers: one of them is killed in the midst of a lease. Seconds."""
+"""A real network whose trainer has two workers: one of them is killed, then the trainer itself. Seconds."""
 
 import os
 import signal
@@ -62,9 +62,15 @@ async def network(root: Path) -> None:
         assert trainer.running
         assert "2 workers over gloo: 2 x cpu" in bench.said("trainer1")
         another = await fellow_of(trainer.process.pid)
+        both = [another, processes()[another.parent]]
+        bench.kill("trainer1")
+        await gone("workers of a killed trainer", both)
+
+        trainer = bench.start("trainer1", "trainer")
+        another = await fellow_of(trainer.process.pid)
         trainer.process.terminate()
         assert await bench.ended("trainer1") == 0
-        await gone("the trainer's second worker", [another])
+        await gone("workers of a trainer that left", [another])
 
 
 def killed_worker(root: Path) -> None:

@@ -11,6 +11,8 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 from p2pd.errors import WorkloadError
 from p2pd.workload.batches import Batch
 from p2pd.workload.contract import Lease, Trained
+from p2pd.workload.devices.ranks import Strategy
+from p2pd.workload.devices.strategies import STRATEGIES
 from p2pd.workload.flows import Flow
 from p2pd.workload.forward import Forward
 from p2pd.workload.learner import Callback, Learner
@@ -131,3 +133,26 @@ def test_workers_whose_batches_differ_are_told() -> None:
 
     with pytest.raises(WorkloadError, match="the loader gives other batches in each worker"):
         trained(Uneven(), Callback(), 3)
+
+
+def test_optimizers_that_take_turns_send_what_is_their_own() -> None:
+    model = nn.ModuleDict({"first": nn.Linear(3, 4), "second": nn.Linear(4, 2)})
+    optimizers = [SGD(one.parameters(), lr=0.1) for one in (model["first"], model["second"])]
+
+    def step(model: nn.Module, batch: torch.Tensor) -> Iterator[torch.Tensor]:
+        parts = dict(model.named_children())
+        for _ in optimizers:
+            yield parts["second"](parts["first"](batch)).square().mean()
+
+    class Summing(Twins):
+        @property
+        def strategy(self) -> Strategy:
+            return STRATEGIES["ddp"]
+
+    ranks = Summing()
+    learner = Learner(model, optimizers, step=step, accumulate=2)
+    batches = [Batch(torch.ones(3, 3), 3, 6), Batch(None, 0, 1), Batch(torch.ones(3, 3), 3, 6)]
+    result = Loop(learner, Forward(learner)).run(lease(ranks), batches)
+    assert (result.steps, result.samples) == (2, 13)
+    # Once for each step of each: the parameters, and for each whether it has a gradient.
+    assert ranks.sent == [16 + 2, 10 + 2] * 2
