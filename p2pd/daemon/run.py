@@ -193,6 +193,7 @@ async def _run_node(given: Given, directory: DataDirectory, departure: Departure
             data_quota_bytes=config.data.quota_bytes,
             data_sources=sources_of(config.data, given.revision),
             has_data=config.data.serve is not None,
+            share=config.trainer.share,
             keep_every=config.store.keep_every,
             health=health,
             supervision=supervision,

@@ -326,4 +326,6 @@ def _training(node: Node, lane: Lane, elapsed_s: float, activity: str) -> Traini
     if node.plugin.name != "trainer":
         return None
     lease = lane.decision.state.plan.lease_of(node.transport.peer)
+    if node.share < 1:
+        activity = f"{activity} (trainer.share {node.share:g})"
     return TrainingInfo(stage=activity, samples=lease.samples if lease else 0, elapsed_s=elapsed_s)

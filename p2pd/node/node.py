@@ -84,6 +84,8 @@ class Parts:
     dice: Random
     now_ms: Callable[[], int]
     """Wall clock, for peer records only."""
+    share: float = 1.0
+    """Of its time in which a trainer works, for people."""
     keep_every: int = 0
     """Of so many promoted heads one is kept for good; 0 for none."""
     data_quota_bytes: int = 0
@@ -106,6 +108,7 @@ class Node:
         self.transport = parts.transport
         self.health = parts.health
         self.keep_every = parts.keep_every
+        self.share = parts.share
         self.paused = ""
         """Why its trainer rests; empty where it works."""
         self.ledger: Ledger = PatientLedger(parts.ledger, parts.health)

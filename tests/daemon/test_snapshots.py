@@ -185,3 +185,14 @@ def test_a_height_whose_updates_this_node_did_not_see_has_no_times() -> None:
         assert seen.overhead_s
 
     after_a_run(look)
+
+
+def test_a_trainer_says_what_share_of_its_time_it_works() -> None:
+    async def look(node: Node) -> None:
+        node.share = 0.5
+        snapshots = Snapshots(node, "t1", Rates(dict))
+        (revision,) = (await snapshots.take(1.0)).revisions
+        assert revision.training is not None
+        assert revision.training.stage == "finished (trainer.share 0.5)"
+
+    after_a_run(look, "trainer1")
