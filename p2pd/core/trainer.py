@@ -106,10 +106,7 @@ class Trainer:
             self.previous = before
             self._recall(own)
             self._begin()
-            self.out.clear()
             self._on_adopted(now)
-            if self.task is not None:
-                self.out.append(FetchBase(self.task.base))
         else:
             self._recall(own)
             self._enter()

@@ -129,3 +129,19 @@ def test_where_every_node_has_the_data_nothing_is_brought() -> None:
 
     effects = Desk.take(Trainer(setting, ME.peer, sign, running(setting=setting)).resume(()))
     assert [type(one) for one in effects] == [FetchBase]
+
+
+def test_i10_what_it_takes_up_again_after_a_restart_has_its_data_brought_too() -> None:
+    own: tuple[Any, ...] = (
+        update_of(FIRST_AHEAD, ME, AHEAD),
+        update_of(FIRST_AHEAD, TRAINERS[1], AHEAD),
+    )
+    presence = all_present(FIRST_AHEAD, setting=AHEAD)
+    second = follow(FIRST_AHEAD, choices(FIRST_AHEAD, list(own), presence), AHEAD)
+    desk = Desk(AHEAD)
+    desk.machine = Trainer(AHEAD, ME.peer, desk.machine.sign, second)
+    effects = desk.take(desk.machine.resume(own[:1], FIRST_AHEAD))
+    assert effects[:2] == [FetchBase(FIRST_AHEAD.head), BringData(3, desk.reserved)]
+    desk.handle(DataBrought(BringData(3, desk.reserved), ""))
+    ahead = desk.handle(Fetched(FIRST_AHEAD.head, here=True))
+    assert [one.job.height for one in ahead if isinstance(one, Train)] == [3]
