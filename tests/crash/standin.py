@@ -73,7 +73,7 @@ class Session:
         job = call.job
         base = TensorFile(Path(os.fsdecode(call.base))).values(0, WHOLE)
         dice = Random(f"{job.seed} {job.owner.hex()}")
-        steps = dice.randint(2, 12)
+        steps = min(dice.randint(2, 12), len(job.shards) * job.shard_samples)
         for _ in range(steps):
             pause()
             time.sleep(STEP_S)  # noqa: TID251 - what training is here
