@@ -126,6 +126,7 @@ def _special() -> dict[Any, SearchStrategy[Any]]:
     """Those whose fields cannot take every value of their types."""
     rounds = st.integers(0, 2**31 - 1)
     names = st.text(min_size=1, max_size=20)
+    figures = st.text("abc_/0é", min_size=1, max_size=16)
     reason = st.builds(Reason, st.sampled_from(ReasonKind), ids, ints)
     reasons = st.lists(reason, max_size=4).map(tuple)
     votes = st.one_of(
@@ -146,7 +147,7 @@ def _special() -> dict[Any, SearchStrategy[Any]]:
         Update: st.builds(Update, ids, ids, ids, counts, counts, counts, st.integers(0, 2**32)),
         Report: st.builds(
             Report, ids, ints, ints, ints,
-            st.dictionaries(names, st.integers(-(10**9), 10**9), max_size=3).map(
+            st.dictionaries(figures, st.integers(-(10**9), 10**9), max_size=3).map(
                 lambda named: tuple(Figure(*one) for one in named.items())
             ),
         ),
