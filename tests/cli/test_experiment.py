@@ -189,7 +189,9 @@ def test_an_interrupt_leaves_no_half_made_files(lab: Path) -> None:
         *("--name", "r1", "--out", lab / "r1.revision.cbor"),
     ]
     script = (
-        "import os, sys; from p2pd.cli import main; "
+        # Also where the tests were started with interrupts ignored, as in the background of a script.
+        "import os, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from p2pd.cli import main; "
         "main([*sys.argv[1:], '--config', f'parent={os.getpid()}'])"
     )
     done = subprocess.run(
