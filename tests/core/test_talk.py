@@ -10,7 +10,7 @@ from p2pd.core.talk import GetChunk, GetPeers, Inventory, dump_talk, load_talk
 from p2pd.errors import RemoteError
 from tests.core.strategies import TALKS, any_of
 
-TAGS = (1, 2, 3, 4, 5, 16, 17, 18, 19, 20, 21, 22, 23)
+TAGS = (1, 2, 3, 4, 5, 6, 16, 17, 18, 19, 20, 21, 22, 23, 24)
 
 
 @settings(max_examples=10, deadline=None)
