@@ -50,10 +50,11 @@ class Task:
 
 def tasks(mnist: Path) -> tuple[Task, ...]:
     images = {"directory": str(mnist), "model": "batchnorm"}
+    text = {"samples": 16384, "width": 32, "context": 32}
     return (
         Task("digits", DIGITS, 8, {1: 44, 4: 25, 8: 22}),
-        Task("mnist", MNIST, 32, {1: 65, 4: 21, 8: 14}, images),
-        Task("bytegpt", BYTEGPT, 16, {1: 22, 4: 11, 8: 8}, {"samples": 16384}),
+        Task("mnist", MNIST, 32, {1: 36, 4: 14, 8: 10}, images),
+        Task("bytegpt", BYTEGPT, 16, {1: 22, 4: 11, 8: 8}, text),
     )
 
 
@@ -123,8 +124,9 @@ def run(case: Case, results: Path) -> None:
 
 def _central(course: Course, samples: int) -> list[dict[str, Any]]:
     """All trainers' batches in one, so that each step sees as many samples as a step of the fleet."""
-    config = {**course.config, "batch": course.config["batch"] * course.trainers}
-    every = -(-samples // ALONE_POINTS)
+    batch = course.config["batch"] * course.trainers
+    config = {**course.config, "batch": batch}
+    every = -(-samples // (ALONE_POINTS * batch)) * batch  # whole batches between measurements
     found = train_alone(
         course.workload, config, samples=samples, every=every, report=lambda point: None
     )

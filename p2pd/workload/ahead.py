@@ -1,9 +1,11 @@
 """The trainer's own steps that no head contains yet: put onto a base, they are where it goes on from.
 
-Only what optimizers move is carried; buffers come from the base. Units: heights of plans.
+Of what optimizers move the steps are carried. Floating buffers, running means and the like, are as the
+last of these leases left them: those of the base belong to older weights. Other buffers come from the base.
+Units: heights of plans.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from p2pd.core.work import MILLION, Schema
 from p2pd.errors import RemoteError
 from p2pd.tensors.files import TensorFile
 from p2pd.workload.generations import Generations, at_a_loss
+from p2pd.workload.state import DTYPES
 from p2pd.workload.trees import read_tree, write_tree
 
 STEPS, WEIGHTS = "steps", "own"
@@ -26,6 +29,11 @@ class OwnSteps:
     def __init__(self, schema: Schema, directory: Path | None = None) -> None:
         """directory: the trainer's own, where they outlive its process."""
         self._names = [tensor.name for tensor in schema.tensors if is_trained(tensor)]
+        self._buffers = [
+            tensor.name
+            for tensor in schema.tensors
+            if DTYPES[tensor.dtype].is_floating_point and not is_trained(tensor)
+        ]
         self._steps: dict[int, State] = {}
         self._files = Generations(directory, STEPS) if directory else None
         self._weights: tuple[int, State] | None = None
@@ -44,7 +52,7 @@ class OwnSteps:
             for steps in known:
                 total = total + steps[name]
             state[name] = total.to(base[name].dtype)
-        return state
+        return state | {name: known[-1][name] for name in self._buffers}
 
     def mixed(self, base: State, height: int, share: int) -> dict[str, torch.Tensor] | None:
         """A mean of the base and of where the newest lease below a height had come to; None where that is not known.
@@ -74,7 +82,7 @@ class OwnSteps:
             return self._weights[1]
         earlier = self._weight_files.below(height) if self._weight_files is not None else []
         return (
-            self._weight_files.read(earlier[0], self._take)
+            self._weight_files.read(earlier[0], partial(_take, self._names))
             if earlier and self._weight_files
             else None
         )
@@ -87,6 +95,7 @@ class OwnSteps:
             )
             for name in self._names
         }
+        steps |= {name: end[name].detach().cpu().clone() for name in self._buffers}
         self._steps[height] = steps
         if self._files is not None:
             # One more, for a lease that is trained again after a crash.
@@ -102,10 +111,12 @@ class OwnSteps:
                     files.sync()
 
     def _read(self, height: int) -> State | None:
-        return self._files.read(height, self._take) if self._files is not None else None
+        take = partial(_take, [*self._names, *self._buffers])
+        return self._files.read(height, take) if self._files is not None else None
 
-    def _take(self, file: TensorFile) -> State:
-        steps = read_tree(file)
-        if not isinstance(steps, dict) or sorted(steps) != self._names:
-            raise RemoteError("it holds something else")
-        return steps
+
+def _take(names: Sequence[str], file: TensorFile) -> State:
+    tree = read_tree(file)
+    if not isinstance(tree, dict) or sorted(tree) != sorted(names):
+        raise RemoteError("it holds something else")
+    return tree

@@ -15,17 +15,24 @@ from p2pd.workload.protocol import BuildCall, InitialCall, TrainCall
 from p2pd.workload.session import Session
 
 DIGITS = BuildCall("p2pd.workloads.digits", '{"hidden": 8}', 1)
-SCHEMA = Schema((TensorSpec("mean", "F32", (2,), True), TensorSpec("weight", "BF16", (2,), False)))
+SCHEMA = Schema(
+    (
+        TensorSpec("count", "I64", (), True),
+        TensorSpec("mean", "F32", (2,), True),
+        TensorSpec("weight", "BF16", (2,), False),
+    )
+)
 
 
 def state(mean: float, weight: float) -> dict[str, torch.Tensor]:
     return {
+        "count": torch.tensor(int(mean)),
         "mean": torch.full((2,), mean),
         "weight": torch.full((2,), weight, dtype=torch.bfloat16),
     }
 
 
-def test_steps_are_added_up_and_buffers_come_from_the_base() -> None:
+def test_steps_are_added_up_and_floating_buffers_are_as_the_last_lease_left_them() -> None:
     own = OwnSteps(SCHEMA)
     own.remember(1, state(0, 1.0), state(5, 1.5), 2)
     own.remember(2, state(5, 1.5), state(9, 1.25), 2)
@@ -34,7 +41,8 @@ def test_steps_are_added_up_and_buffers_come_from_the_base() -> None:
     assert both is not None
     assert both["weight"].tolist() == [10.25, 10.25]
     assert both["weight"].dtype == torch.bfloat16
-    assert both["mean"].tolist() == [7, 7]
+    assert both["mean"].tolist() == [9, 9]  # those of the base belong to older weights
+    assert int(both["count"]) == 7
     one = own.upon(base, (2, 99))
     assert one is not None
     assert one["weight"].tolist() == [9.75, 9.75]
