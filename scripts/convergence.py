@@ -1,4 +1,5 @@
 """Whether fleets learn as one process does: `python -m scripts.convergence`, then `-m scripts.convergence_page`.
+What came of it is in docs/convergence.md.
 
 Fleets are simulated ones that train in earnest (p2pd.lab). A run that is there is not made again, so that
 they can be made some at a time. Units: samples, seconds.
