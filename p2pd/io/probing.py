@@ -20,6 +20,7 @@ from typing import Any
 
 from p2pd.errors import advice
 from p2pd.io.overlay.sockets import SOCKET_BYTES
+from p2pd.lifeline import tied
 from p2pd.machine import SHARED, Memory, Room, cores, memory, room
 
 TORCH_S = 120.0
@@ -94,7 +95,7 @@ def probe(data_dir: Path) -> Machine:
 
 
 def _torch() -> tuple[Torch | None, str]:
-    command = [sys.executable, "-m", "p2pd.workload.probe"]
+    command = tied("p2pd.workload.probe")
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TORCH_S, check=False)
     except subprocess.TimeoutExpired:
