@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from p2pd.core.canary import judge, reaches
 from p2pd.core.checking import blocked_by, check_choices, check_verdicts
-from p2pd.core.decision import Decision
+from p2pd.core.decision import Decision, PlanState
 from p2pd.core.derive import Setting, derive, inputs_hash, merge_job
 from p2pd.core.gates import gate
 from p2pd.core.ids import ArtifactId, DecisionId, PeerId, UpdateId
@@ -264,7 +264,9 @@ class Desk:
         return reaches(evaluation.metric, target, higher_is_better=higher)
 
     def note_target(self, now_s: float) -> None:
-        """Whoever finds it reached waits for no more of this window."""
+        """Whoever finds it reached waits for no more of this window; an idle height has none, and wakes first."""
+        if self.window.state is not PlanState.RUNNING:
+            return
         above = self.above_target()
         if above is not None and above >= 0 and self.window.target_s is None:
             self.window.target_s = now_s

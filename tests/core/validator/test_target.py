@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from p2pd.core.decision import Decision, Outcome, PlanState
-from p2pd.core.derive import Setting
+from p2pd.core.derive import Setting, genesis_decision
 from p2pd.core.encoding import encode
 from p2pd.core.messages import ChoiceKind, Choices
 from p2pd.core.validator.events import Evaluate, EvaluationDone, Event, Job
@@ -161,6 +161,22 @@ def test_who_cannot_evaluate_the_head_goes_along() -> None:
     one.pass_time(DEADLINE_S)
     one.see(proposal(REACHED))  # type: ignore[arg-type]
     assert one.sent("vote")[-1].value is not None
+
+
+def test_an_idle_height_whose_head_reaches_the_target_wakes_first_and_then_the_run_ends() -> None:
+    """No idle height may end a run: whoever proposed that there was refused by everybody, for ever."""
+    idle = genesis_decision(SETTING)
+    all_ = Council(idle, setting=SETTING)
+    for each in all_.chairs:
+        each.answer = measuring(TARGET + BAND)
+    all_.start()
+    for each in all_.chairs:
+        found = replace(evaluation(idle.head), metric=TARGET + BAND)
+        each.give(EvaluationDone(idle.head, found))
+    all_.see(beacon(idle.height + 1, TRAINERS[0], setting=SETTING))
+    all_.pass_time(DEADLINE_S)
+    outcomes = [decision.header.outcome for decision in all_.chairs[0].adopted]
+    assert outcomes == [Outcome.IDLE, Outcome.FINISHED]
 
 
 def test_without_a_target_nothing_is_reached() -> None:
