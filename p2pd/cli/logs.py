@@ -2,13 +2,12 @@
 
 import select
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from p2pd.cli.of_node import ConfigFile, DataDir, data_dir_of
 from p2pd.cli.output import AsJson, say, say_json
-from p2pd.cli.status import data_dir_of
 from p2pd.errors import printable
 from p2pd.io.tail import Tail
 
@@ -19,14 +18,8 @@ LOG, WORKER = "log", "worker.log"
 
 def command(
     *,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Data directory of the node.  [this or --config]"),
-    ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(envvar="P2PD_CONFIG", metavar="FILE", help="Configuration that names it."),
-    ] = None,
+    data_dir: DataDir = None,
+    config: ConfigFile = None,
     worker: Annotated[
         bool, typer.Option("--worker", help="What the workload prints, tracebacks and all.")
     ] = False,

@@ -1,21 +1,19 @@
 """`p2pd status`."""
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from p2pd.cli.of_node import ANSWER_S, ConfigFile, DataDir, data_dir_of
 from p2pd.cli.output import AsJson, say_json
 from p2pd.cli.tables import console
-from p2pd.errors import UsageError
 from p2pd.io.control import ask
 from p2pd.status.legend import explained
 from p2pd.status.live import terminal_keys, watch
 from p2pd.status.snapshot import Snapshot, from_json, to_json
 from p2pd.status.view import view
 
-ANSWER_S = 2.0
 EPILOG = f"""What the words mean (? on the screen shows this, too):
 
 {explained()}
@@ -26,14 +24,8 @@ docs/operations.md says more.
 
 def command(
     *,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Data directory of the node.  [this or --config]"),
-    ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(envvar="P2PD_CONFIG", metavar="FILE", help="Configuration that names it."),
-    ] = None,
+    data_dir: DataDir = None,
+    config: ConfigFile = None,
     once: Annotated[bool, typer.Option("--once", help="Print it once, and end.")] = False,
     in_json: AsJson = False,
 ) -> None:
@@ -50,14 +42,3 @@ def command(
     else:
         with terminal_keys() as keys:
             watch(poll, console(), keys)
-
-
-def data_dir_of(data_dir: Path | None, config: Path | None) -> Path:
-    """Which node is meant: the one that was typed, else the configuration's."""
-    if data_dir is not None:
-        return data_dir
-    if config is None:
-        raise UsageError("name the node by --data-dir or --config")
-    from p2pd.daemon.settings import load_node  # noqa: PLC0415 - slow, and seldom needed
-
-    return load_node(config).node.data_dir
